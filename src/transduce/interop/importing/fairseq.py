@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from transduce.config import ModelConfig, SearchConfig
-from transduce.errors import BadInput, BadSetting
+from transduce.errors import BadInput
 from transduce.interop.dictionary import require_dictionary
-from transduce.interop.importing.settings import ACTIVATIONS, SettingsFile, sizes
+from transduce.interop.importing.settings import Names, SettingsFile, model_config
 from transduce.interop.importing.vocabulary import Side
 from transduce.interop.importing.weights import (
     HEAD,
@@ -50,6 +50,7 @@ REFUSED = (
     *("adaptive_softmax_cutoff", "no_token_positional_embeddings", "char_inputs"),
     *("encoder_layers_to_keep", "decoder_layers_to_keep", "base_layers"),
 )
+NAMES = Names("encoder_embed_dim", "ffn_embed_dim", "activation_fn", "relu")
 # Version numbers and a buffer, not weights.
 NOT_WEIGHTS = ("version", "_float_tensor")
 
@@ -106,37 +107,25 @@ def _model(settings: SettingsFile, source: int, target: int, *, joint: bool) -> 
     for name in REFUSED:
         expected = "no value, because our model is the paper's post-norm Transformer"
         settings.require(name, settings.get(name) in UNSET, expected)
-    for what in ("embed_dim", "ffn_embed_dim", "attention_heads"):
-        same = settings.get(f"decoder_{what}") == settings.number(f"encoder_{what}")
-        settings.require(f"decoder_{what}", same, "the encoder's value: only depths may differ")
-    activation = settings.get("activation_fn", "relu")
-    settings.require("activation_fn", activation in [*ACTIVATIONS], " or ".join(ACTIVATIONS))
-    d_model, h = settings.number("encoder_embed_dim"), settings.number("encoder_attention_heads")
-    divisible = d_model % h == 0 and d_model >= 4
-    settings.require("encoder_embed_dim", divisible, f"a multiple of {h}, the number of heads")
-    N, N_decoder = settings.number("encoder_layers"), settings.number("decoder_layers")
+    d_model = settings.number("encoder_embed_dim")
+    same = settings.get("decoder_embed_dim") == d_model
+    settings.require("decoder_embed_dim", same, f"{d_model}, the encoder's value")
+    settings.require("encoder_embed_dim", d_model >= 4, "at least 4")
     tie = "decoder" if settings.get("share_decoder_input_output_embed") else "none"
     if settings.get("share_all_embeddings"):
         settings.require("share_all_embeddings", joint, "false, because the dictionaries differ")
         tie = "all"
     sides = ("max_source_positions", "max_target_positions")
-    try:
-        return ModelConfig(
-            **sizes(N, N_decoder, d_model, settings.number("encoder_ffn_embed_dim"), h),
-            P_drop=settings.get("dropout", 0.1),
-            attention_dropout=settings.get("attention_dropout", 0.0),
-            relu_dropout=settings.get("activation_dropout", 0.0),
-            attention_bias=True,
-            logits_bias=True,  # keeps <s> out of the softmax
-            activation=cast("Any", ACTIVATIONS[activation]),
-            positions="learned",
-            tie=cast("Any", tie),
-            max_len=min(*map(settings.number, sides), MAX_POSITIONS),
-            source_vocabulary=source,
-            target_vocabulary=target,
-        )
-    except BadSetting as error:
-        raise BadInput(f"{settings.path.parent} cannot be imported: {error}") from None
+    others = {
+        "attention_bias": True,
+        "logits_bias": True,  # keeps <s> out of the softmax
+        "positions": "learned",
+        "tie": tie,
+        "max_len": min(*map(settings.number, sides), MAX_POSITIONS),
+        "source_vocabulary": source,
+        "target_vocabulary": target,
+    }
+    return model_config(settings, NAMES, others)
 
 
 def _pop_positions(settings: SettingsFile, side: str, tensors: dict[str, Tensor]) -> Tensor | None:

@@ -46,6 +46,49 @@ class SettingsFile:
 
 
 @dataclass(frozen=True)
+class Names:
+    """The names of a toolkit's settings, where toolkits differ."""
+
+    d_model: str
+    d_ff: str  # after encoder_ and decoder_
+    activation: str
+    default_activation: str
+
+
+NAMES = Names("d_model", "ffn_dim", "activation_function", "gelu")
+
+
+def model_config(settings: SettingsFile, names: Names, others: dict[str, Any]) -> ModelConfig:
+    """Return a ModelConfig from the settings that toolkits have in common, and from others."""
+    for name in ("attention_heads", names.d_ff):
+        encoder = settings.number(f"encoder_{name}")
+        same = f"{encoder}, the encoder's value: only depths may differ"
+        settings.require(f"decoder_{name}", settings.get(f"decoder_{name}") == encoder, same)
+    d_model, h = settings.number(names.d_model), settings.number("encoder_attention_heads")
+    settings.require(names.d_model, d_model % h == 0, f"a multiple of {h}, the number of heads")
+    activation = settings.get(names.activation, names.default_activation)
+    settings.require(names.activation, activation in [*ACTIVATIONS], " or ".join(ACTIVATIONS))
+    N, N_decoder = settings.number("encoder_layers"), settings.number("decoder_layers")
+    try:
+        return ModelConfig(
+            N=N,
+            N_decoder=None if N_decoder == N else N_decoder,
+            d_model=d_model,
+            d_ff=settings.number(f"encoder_{names.d_ff}"),
+            h=h,
+            d_k=d_model // h,
+            d_v=d_model // h,
+            P_drop=settings.get("dropout", 0.1),
+            attention_dropout=settings.get("attention_dropout", 0.0),
+            relu_dropout=settings.get("activation_dropout", 0.0),
+            activation=cast("Any", ACTIVATIONS[activation]),
+            **others,
+        )
+    except (BadSetting, TypeError) as error:
+        raise BadInput(f"{settings.path.parent} cannot be imported: {error}") from None
+
+
+@dataclass(frozen=True)
 class MarianSettings:
     """The settings of a Marian folder."""
 
@@ -72,37 +115,19 @@ class MarianSettings:
         others = [read_json(path) if path.exists() else {} for path in paths]
         for name, (default, expected) in EXPECTED.items():
             config.require(name, config.get(name, default) == expected, repr(expected))
-        for what in ("attention_heads", "ffn_dim"):
-            encoder = config.get(f"encoder_{what}")
-            same = f"{encoder}, the encoder's value: only depths may differ"
-            config.require(f"decoder_{what}", config.get(f"decoder_{what}") == encoder, same)
         return cls(folder, config, *others)
 
     def model(self, source: int, target: int, *, joint: bool) -> ModelConfig:
         """Return our model settings, without the biases, for vocabularies of these sizes."""
-        config = self.config
-        d_model, h = config.number("d_model"), config.number("encoder_attention_heads")
-        config.require("d_model", d_model % h == 0, f"a multiple of {h}, the number of heads")
-        activation = config.get("activation_function", "gelu")
-        names = " or ".join(ACTIVATIONS)
-        config.require("activation_function", activation in [*ACTIVATIONS], names)
-        longest, most = config.number("max_position_embeddings"), MAXIMUM["max_len"]
-        config.require("max_position_embeddings", longest <= most, f"at most {most:,}")
-        N, N_decoder = config.number("encoder_layers"), config.number("decoder_layers")
-        try:
-            return ModelConfig(
-                **sizes(N, N_decoder, d_model, config.number("encoder_ffn_dim"), h),
-                P_drop=config.get("dropout", 0.1),
-                attention_dropout=config.get("attention_dropout", 0.0),
-                relu_dropout=config.get("activation_dropout", 0.0),
-                activation=cast("Any", ACTIVATIONS[activation]),
-                tie=self._tie(joint=joint),
-                max_len=min(longest, self.tokenizer.get("model_max_length", longest)),
-                source_vocabulary=source,
-                target_vocabulary=target,
-            )
-        except (BadSetting, TypeError) as error:
-            raise BadInput(f"{self.folder} cannot be imported: {error}") from None
+        longest, most = self.config.number("max_position_embeddings"), MAXIMUM["max_len"]
+        self.config.require("max_position_embeddings", longest <= most, f"at most {most:,}")
+        others = {
+            "tie": self._tie(joint=joint),
+            "max_len": min(longest, self.tokenizer.get("model_max_length", longest)),
+            "source_vocabulary": source,
+            "target_vocabulary": target,
+        }
+        return model_config(self.config, NAMES, others)
 
     def require_sizes(self, source: int, target: int) -> None:
         """Refuse vocabularies that are larger than their files."""
@@ -146,10 +171,3 @@ class MarianSettings:
         if isinstance(source, str) and isinstance(target, str):
             return source, target
         return "src", "tgt"
-
-
-def sizes(N: int, N_decoder: int, d_model: int, d_ff: int, h: int) -> dict[str, Any]:
-    """Return the sizes of a model with heads of d_model / h channels, by setting."""
-    decoder = {} if N_decoder == N else {"N_decoder": N_decoder}
-    heads = dict.fromkeys(("d_k", "d_v"), d_model // h)
-    return {"N": N, "d_model": d_model, "d_ff": d_ff, "h": h} | decoder | heads
