@@ -14,7 +14,7 @@ from pathlib import Path
 
 from transduce.errors import BadInput
 from transduce.interop.converting import fairseq, joeynmt, opennmt, recipe
-from transduce.interop.converting.draft import Draft, Hints, Pair, Toolkit
+from transduce.interop.converting.draft import Draft, Pair, Toolkit
 from transduce.interop.converting.keys import Entry, Given, Keys, read_notes
 from transduce.interop.converting.reading import read_commands, read_yaml
 
@@ -47,8 +47,13 @@ def convert(
 ) -> Conversion:
     """Convert a configuration in one or several files to a recipe for a folder."""
     toolkit, given = _read_all(files)
-    hints = Hints(folder=files[0].parent, gpus=gpus, dictionaries=tuple(dictionaries))
-    draft = Draft(Keys(toolkit.name, given), hints, text=dict(text or {}))
+    draft = Draft(
+        keys=Keys(toolkit.name, given),
+        folder=files[0].parent,
+        gpus=gpus,
+        dictionaries=dictionaries,
+        text=dict(text or {}),
+    )
     toolkit.convert(draft)
     draft.check()
     notes = read_notes(toolkit.notes)

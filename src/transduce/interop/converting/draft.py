@@ -39,21 +39,14 @@ TOKENISERS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Hints:
-    """Facts from the command line that the files do not have."""
-
-    folder: Path  # of the configuration
-    gpus: int | None = None
-    dictionaries: Sequence[Path] = ()
-
-
-@dataclass(slots=True)
+@dataclass(kw_only=True, slots=True)
 class Draft:
     """The content of a recipe, filled in by a toolkit's converter."""
 
     keys: Keys
-    hints: Hints
+    folder: Path  # of the configuration
+    gpus: int | None = None  # from the command line
+    dictionaries: Sequence[Path] = ()  # from the command line
     languages: tuple[str, str] = ("src", "tgt")
     text: dict[str, Pair] = field(default_factory=dict)  # by train, valid, test
     evaluate: dict[str, Any] = field(default_factory=dict)
@@ -62,7 +55,7 @@ class Draft:
 
     def find(self, name: str) -> Path:
         """Return the path of a file of the configuration, relative to here or to its folder."""
-        return Path(name) if Path(name).exists() else self.hints.folder / name
+        return Path(name) if Path(name).exists() else self.folder / name
 
     def take_text(self, part: str, names: Sequence[str], files: Sequence[str]) -> None:
         """Take over the text of a part (train, valid, test), if it is raw."""
@@ -86,7 +79,7 @@ class Draft:
 
     def take_vocabulary(self, stated: Mapping[str, int], files: Sequence[str]) -> None:
         """Take over the size of the vocabulary, counted in dictionaries or stated by keys."""
-        paths = list(self.hints.dictionaries)
+        paths = list(self.dictionaries)
         if not paths:
             paths = [path for path in map(self.find, files) if path.is_file()]
         counts = {str(path): count_words(path) for path in paths}

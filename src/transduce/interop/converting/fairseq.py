@@ -229,8 +229,8 @@ def _take_batch(draft: Draft) -> None:
 def _gpus(draft: Draft) -> tuple[int, str]:
     """Return the number of GPUs that made an update together, and what says so."""
     keys = draft.keys
-    if draft.hints.gpus is not None:
-        return draft.hints.gpus, "--gpus"
+    if draft.gpus is not None:
+        return draft.gpus, "--gpus"
     name = next((name for name in GPU_KEYS if keys.value(name) is not None), None)
     if name is None:
         return 1, ""

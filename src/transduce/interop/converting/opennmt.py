@@ -151,8 +151,8 @@ def _take_batch(draft: Draft) -> None:
             "accum_count": keys.integer("accum_count", 1),
         },
         tokens=keys.word("batch_type", "sents") == "tokens",
-        gpus=draft.hints.gpus or max(1, keys.integer("world_size", 1)),
-        gpus_origin="--gpus" if draft.hints.gpus else keys.written("world_size"),
+        gpus=draft.gpus or max(1, keys.integer("world_size", 1)),
+        gpus_origin="--gpus" if draft.gpus else keys.written("world_size"),
         others="batch_type world_size",
     )
     _drop_unless_constant(draft, "accum_steps", "the size of an update is constant here")
