@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from transduce.config import ModelConfig
-from transduce.subwords import BOS, EOS, PAD
+from transduce.interop.export.huggingface import marian_config
+from transduce.subwords import PAD
 
 NAME = "huggingface"
 IMPORTS = ("transformers.models.marian.modeling_marian",)  # transformers imports it lazily
@@ -36,27 +37,7 @@ def marian(config: ModelConfig) -> torch.nn.Module:
     """
     from transformers import MarianConfig, MarianMTModel
 
+    changes = {"forced_eos_token_id": None, "use_cache": False}  # both are only for decoding
     return MarianMTModel(  # type: ignore[no-any-return]
-        MarianConfig(
-            vocab_size=config.target_vocabulary,
-            max_position_embeddings=config.max_len,
-            d_model=config.d_model,
-            encoder_layers=config.N,
-            decoder_layers=config.decoder_layers,
-            encoder_attention_heads=config.h,
-            decoder_attention_heads=config.h,
-            encoder_ffn_dim=config.d_ff,
-            decoder_ffn_dim=config.d_ff,
-            activation_function="relu",
-            dropout=config.P_drop,
-            attention_dropout=config.attention_dropout,
-            activation_dropout=config.relu_dropout,
-            scale_embedding=True,
-            pad_token_id=PAD,
-            bos_token_id=BOS,
-            eos_token_id=EOS,
-            decoder_start_token_id=BOS,
-            forced_eos_token_id=None,
-            use_cache=False,  # only useful in decoding
-        )
+        MarianConfig.from_dict(marian_config(config) | changes)
     )

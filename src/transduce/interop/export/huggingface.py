@@ -43,7 +43,7 @@ def export(run: Path, folder: Path) -> None:
     model, _ = load_model(run, config, torch.device("cpu"))
     tensors = to_marian(config.model, {k: v.detach() for k, v in weights_of(model).items()})
     with atomic_folder(folder, ("config.json", "model.safetensors")) as temporary:
-        write_json(temporary / "config.json", _config(config.model))
+        write_json(temporary / "config.json", marian_config(config.model))
         write_json(temporary / "generation_config.json", _generation(config, codec))
         write_tensors(temporary / "model.safetensors", tensors, {"format": "pt"})
         if isinstance(codec.source, SentencePiece):
@@ -58,7 +58,8 @@ def export(run: Path, folder: Path) -> None:
                     sync(file)
 
 
-def _config(model: ModelConfig) -> dict[str, Any]:
+def marian_config(model: ModelConfig) -> dict[str, Any]:
+    """Return the content of config.json: the shape of a model in Marian's names."""
     return {
         "model_type": "marian",
         "architectures": ["MarianMTModel"],
