@@ -25,7 +25,7 @@ from load_clients import Load, OnSecond, Texts, closed_loop, open_loop, percenti
 from service_process import Service, running_service
 from transduce.bench import hardware
 from transduce.bench.translation import read_texts
-from transduce.bench.translators import OurEngine, start_translating
+from transduce.bench.translators import OurEngine, start_translating, time_all
 from transduce.bench.workers import Worker
 from transduce.errors import TransduceError
 from transduce.runs.folder import RunConfig
@@ -86,7 +86,7 @@ def both_sides(plan: Plan, first: str) -> Iterator[Sides]:
         engine = worker.started()
         with running_service(plan.run, options) as service:
             say(f"serving on {service.address}")
-            yield Sides(lambda lines: worker.measure(("all", lines)), service, engine)
+            yield Sides(lambda lines: worker.call(time_all, lines), service, engine)
 
 
 def compare(plan: Plan) -> dict[str, Any]:

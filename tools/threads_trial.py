@@ -10,8 +10,8 @@ A single thread comes first, for comparison. Sentences per second are those of a
 import argparse
 import logging
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -62,20 +62,13 @@ def work(
 def trial(name: str, engines: list[TorchEngine], seconds: float, most: int = 200) -> None:
     """Run one thread for each engine of the list, and print errors and speed."""
     done: list[tuple[float, int]] = []
-    errors: list[BaseException] = []
     began = time.monotonic()
-
-    def guarded(searching: TorchEngine, seed: int) -> None:
-        try:
-            work(searching, began + seconds, seed, most, done)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(e, n)) for n, e in enumerate(engines)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(engines)) as pool:
+        futures = [
+            pool.submit(work, searching, began + seconds, seed, most, done)
+            for seed, searching in enumerate(engines)
+        ]
+    errors = [error for future in futures if (error := future.exception())]
     edge = min(10.0, seconds / 2)
     first = sum(count for when, count in done if when < began + edge) / edge
     last = sum(count for when, count in done if when >= began + seconds - edge) / edge

@@ -11,9 +11,7 @@ from conftest import CommandLine
 
 from transduce.bench import hardware
 from transduce.bench import workers as bench_workers
-from transduce.bench.workers import (
-    Worker,
-)
+from transduce.bench.workers import Worker, measure
 from transduce.corpus.token_files import open_corpus
 from transduce.errors import BadRun, TransduceError
 
@@ -107,7 +105,7 @@ def test_a_side_that_dies_between_rounds_is_one_sentence() -> None:
         with pytest.raises(RuntimeError, match="invalid literal"):
             worker.started()
         with pytest.raises(TransduceError, match="try smaller batches or a smaller model"):
-            worker.measure(1)
+            worker.call(measure, 1)
 
 
 def test_libraries_are_imported_and_the_environment_set_before_a_side_is_made(

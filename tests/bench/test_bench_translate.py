@@ -13,7 +13,12 @@ from conftest import COMMAND, CommandLine, Result, environment, write_pairs
 from transduce.bench import translation, translators
 from transduce.bench import workers as bench_workers
 from transduce.bench.translation import COLUMNS, Comparison, Measured, compare
-from transduce.bench.translators import TimedTranslation, start_translating
+from transduce.bench.translators import (
+    TimedTranslation,
+    start_translating,
+    time_all,
+    time_each,
+)
 from transduce.bench.workers import check_names, choose_peers, take_turns
 from transduce.config import SearchConfig
 from transduce.errors import BadInput, BadSetting
@@ -171,7 +176,7 @@ def test_references_must_be_one_for_each_line(tiny_run: Path, files: tuple[Path,
 
 @dataclass
 class InProcess:
-    """A worker without a process that records its requests."""
+    """A worker without a process that records its calls."""
 
     name: str
     make: Any
@@ -188,10 +193,10 @@ class InProcess:
     def started(self) -> str:
         return f"{self.make.__name__} on cpu"
 
-    def measure(self, request: tuple[str, Sequence[str]]) -> Any:
-        how, lines = request
-        self.requests.append((self.name, how, list(lines)))
-        return [0.5] * len(lines) if how == "each" else TimedTranslation(2.0, list(PEOPLE), 5)
+    def call(self, function: Any, lines: Sequence[str]) -> Any:
+        self.requests.append((self.name, function, list(lines)))
+        each = function is time_each
+        return [0.5] * len(lines) if each else TimedTranslation(2.0, list(PEOPLE), 5)
 
 
 @pytest.fixture
@@ -222,8 +227,8 @@ def test_sides_take_turns_and_the_first_round_does_not_count(
         device="cpu",
     )
     names = ["torch", "ctranslate2:int8"]
-    requests = [(name, "all", TEXT) for _ in range(3) for name in names]
-    requests += [(name, "each", TEXT[:2]) for name in names]
+    requests = [(name, time_all, TEXT) for _ in range(3) for name in names]
+    requests += [(name, time_each, TEXT[:2]) for name in names]
     assert workers[0].requests == [*requests, "end", "end"]
     assert [(item.make, item.first) for item in workers] == [(translators.OurEngine, TEXT[0])] * 2
     for item in result.sides:
@@ -242,7 +247,7 @@ def test_blank_lines_are_left_out_with_their_translations(
         *(tiny_run, str(source), str(reference)),
         engines=["torch"], peers=["none"], lines=3, rounds=1, device="cpu",
     )  # fmt: skip
-    assert workers[0].requests[0] == ("torch", "all", TEXT)
+    assert workers[0].requests[0] == ("torch", time_all, TEXT)
     assert result.sides[0].bleu == 100
     assert result.text == f"3 lines of {source}"
 
@@ -318,6 +323,6 @@ def test_names_are_deduplicated() -> None:
 def test_warm_up_rounds_are_left_out() -> None:
     requests: list[Any] = []
     created: list[Any] = [InProcess(name, None, "", (), requests) for name in "ab"]
-    result = take_turns(created, ("each", ["x"]), 2, str, Silent(), warm_ups=1)
+    result = take_turns(created, time_each, ["x"], 2, str, Silent(), warm_ups=1)
     assert [name for name, *_ in requests] == list("ababab")
     assert result == [[[0.5], [0.5]]] * 2

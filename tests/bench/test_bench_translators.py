@@ -10,7 +10,7 @@ from conftest import threads_kept, write_pairs
 
 from transduce.bench import translation, translators
 from transduce.bench.translation import Measured, compare
-from transduce.bench.translators import TimedTranslation, start_translating
+from transduce.bench.translators import TimedTranslation, start_translating, time_all, time_each
 from transduce.bench.workers import Worker
 from transduce.config import SearchConfig
 from transduce.errors import BadInput, MissingExtra
@@ -68,14 +68,14 @@ class Echo:
 def test_a_process_translates_all_lines_or_each_by_itself() -> None:
     with Worker("echo", Echo, "first", "!", begin=start_translating) as worker:
         assert worker.started() == "by echo"
-        result = worker.measure(("all", TEXT))
+        result = worker.call(time_all, TEXT)
         assert result.outputs == [line + "!" for line in TEXT]
         assert result.seconds > 0
         assert result.peak_memory > 2**20
-        each = worker.measure(("each", TEXT[:2]))
+        each = worker.call(time_each, TEXT[:2])
         assert len(each) == 2
         assert min(each) > 0
-        assert worker.measure(("each", [])) == []
+        assert worker.call(time_each, []) == []
 
 
 def test_an_error_in_the_first_line_reaches_the_parent() -> None:

@@ -171,10 +171,8 @@ class Comparison:
         prefix = f"{self.config.preset}, " if named else ""
         rows = [side.row(prefix + side.name) for side in self.sides]
         for peer in self.peers:
-            lowest, highest = min(self.ratios(peer)), max(self.ratios(peer))
-            speeds = [f"{self.ratio(peer):.2f}", f"{lowest:.2f} to {highest:.2f}"]
             label = f"{prefix}ratio to {peer.name}"
-            rows.append([label, *speeds, *[""] * (len(COLUMNS) - 3)])
+            rows.append(ratio_row(label, self.ours.speeds, peer.speeds, len(COLUMNS)))
         return rows
 
 
@@ -242,6 +240,16 @@ def _rate(flops_per_second: float) -> str:
     return f"{tera:,.0f} TFLOP/s" if tera >= 1 else f"{1000 * tera:,.0f} GFLOP/s"
 
 
+def ratio_row(
+    label: str, ours: Sequence[float], theirs: Sequence[float], columns: int
+) -> list[str]:
+    """Return the row of a ratio of speeds: of the medians, and its range over the rounds."""
+    ratio = statistics.median(ours) / statistics.median(theirs)
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+    cells = [label, f"{ratio:.2f}", f"{min(ratios):.2f} to {max(ratios):.2f}"]
+    return cells + [""] * (columns - len(cells))
+
+
 def align(rows: Sequence[Sequence[str]]) -> list[str]:
     """Align the first column to the left and the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -252,11 +260,3 @@ def align(rows: Sequence[Sequence[str]]) -> list[str]:
         ).rstrip()
         for row in rows
     ]
-
-
-def quantile(seconds: Sequence[float], part: float) -> float | None:
-    """Return a quantile of times in milliseconds; None without times."""
-    if not seconds:
-        return None
-    ordered = sorted(seconds)
-    return 1000 * ordered[min(len(ordered) - 1, int(part * len(ordered)))]

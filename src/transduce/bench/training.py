@@ -26,7 +26,8 @@ from transduce.bench.workers import (
     Worker,
     choose_peers,
     library,
-    start_saving,
+    measure,
+    measure_saving,
     take_turns,
 )
 from transduce.checkpoints.checkpoint import weights_of
@@ -243,26 +244,29 @@ def _measure(
         f"{pluralize(plan.rounds, 'round')} of {pluralize(plan.steps, 'step')} each, alternating"
     )
     with contextlib.ExitStack() as stack:
-        # One after the other: each has the machine to itself until its first step.
-        ours = stack.enter_context(Worker(OURS, OurTrainer, config, folder, config.device, run))
-        workers, started = [ours], [ours.started()]
+        workers, started = [], []
+
+        def add(worker: Worker) -> None:
+            """Wait for a side: each has the machine to itself until its first step."""
+            workers.append(stack.enter_context(worker))
+            started.append(worker.started())
+
+        add(Worker(OURS, OurTrainer, config, folder, config.device, run))
         if plan.deterministic:
             train = config.train.replace(deterministic=True)
             changed = dataclasses.replace(config, train=train)
             second = run.with_name(f"{run.name}-{DETERMINISTIC}")
-            worker = Worker(DETERMINISTIC, OurTrainer, changed, folder, config.device, second)
-            workers.append(stack.enter_context(worker))
-            started.append(worker.started())
+            add(Worker(DETERMINISTIC, OurTrainer, changed, folder, config.device, second))
         for name in peers:
             arguments = (PEERS[name].Model, config, folder, config.device, started[0].precision)
-            worker = Worker(
-                *(name, peer.Peer, *arguments, plan.as_it_comes),
-                imports=PEERS[name].IMPORTS,
-                environment=peer.ENVIRONMENT,
+            add(
+                Worker(
+                    *(name, peer.Peer, *arguments, plan.as_it_comes),
+                    imports=PEERS[name].IMPORTS,
+                    environment=peer.ENVIRONMENT,
+                )
             )
-            workers.append(stack.enter_context(worker))
-            started.append(worker.started())
-        results = take_turns(workers, plan.steps, plan.rounds, _speed, progress)
+        results = take_turns(workers, measure, plan.steps, plan.rounds, _speed, progress)
     measured = [
         Measured(
             name=worker.name,
@@ -283,10 +287,9 @@ def _measure(
 
 def _measure_saving(config: RunConfig, folder: Path, run: Path, plan: Plan) -> Saving:
     """Measure the cost of a checkpoint: the median of the rounds."""
-    arguments = (OurTrainer, config, folder, config.device, run)
-    with Worker("saving", *arguments, begin=start_saving) as worker:
+    with Worker("saving", OurTrainer, config, folder, config.device, run) as worker:
         worker.started()
-        costs = [worker.measure(plan.steps) for _ in range(plan.rounds)]
+        costs = [worker.call(measure_saving, plan.steps) for _ in range(plan.rounds)]
     return Saving(*(statistics.median(times) for times in zip(*costs, strict=True)))
 
 

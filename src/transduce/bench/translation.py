@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from transduce.bench import hardware
-from transduce.bench.results import align, machine_notes, quantile
+from transduce.bench.results import align, machine_notes, ratio_row
 from transduce.bench.translators import (
     CTranslate2,
     HuggingFace,
     OurEngine,
     TimedTranslation,
     start_translating,
+    time_all,
+    time_each,
 )
 from transduce.bench.workers import (
     Worker,
@@ -91,8 +93,11 @@ class Measured:
         return self.speed * self.tokens / len(self.rounds[0].outputs)
 
     def quantile(self, part: float) -> float | None:
-        """Return a quantile of the times of single sentences, in milliseconds."""
-        return quantile(self.each, part)
+        """Return a quantile of the times of single sentences in milliseconds, if there are any."""
+        if not self.each:
+            return None
+        ordered = sorted(self.each)
+        return 1000 * ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
     def to_json(self) -> dict[str, Any]:
         """Return the measurements as a JSON object."""
@@ -153,15 +158,8 @@ class Comparison:
         """Return a table of all sides, and notes on the conditions below it."""
         rows = [list(COLUMNS), *(side.row() for side in self.sides)]
         for ours, peer in self._pairs():
-            ratios = [a / b for a, b in zip(ours.speeds, peer.speeds, strict=True)]
-            rows.append(
-                [
-                    f"{ours.name} to {peer.name}",
-                    f"{ours.speed / peer.speed:.2f}",
-                    f"{min(ratios):.2f} to {max(ratios):.2f}",
-                    *[""] * (len(COLUMNS) - 3),
-                ]
-            )
+            label = f"{ours.name} to {peer.name}"
+            rows.append(ratio_row(label, ours.speeds, peer.speeds, len(COLUMNS)))
         notes = {
             "rounds": f"median of {len(self.sides[0].rounds)} rounds with the whole text, in turn",
             "text": self.text,
@@ -255,8 +253,8 @@ def _measure(
         worker = Worker(name, make, texts[0], *arguments, begin=start_translating)
         workers.append(stack.enter_context(worker))
         started.append((worker.started(), time.perf_counter() - start))
-    results = take_turns(workers, ("all", texts), rounds, _speed, progress, warm_ups=1)
-    each = [worker.measure(("each", texts[:single])) for worker in workers]
+    results = take_turns(workers, time_all, texts, rounds, _speed, progress, warm_ups=1)
+    each = [worker.call(time_each, texts[:single]) for worker in workers]
     return [
         Measured(name=worker.name, path=path, start=start, rounds=tuple(timed), each=tuple(times))
         for worker, (path, start), timed, times in zip(workers, started, results, each, strict=True)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from transduce.bench.hardware import peak_memory, synchronise
-from transduce.bench.workers import Handler
 from transduce.config import SearchConfig
 
 
@@ -155,24 +154,22 @@ class CTranslate2:
         return [text.strip() for text in self.target.decode_batch(ids)]
 
 
-def start_translating(make: Any, first: str, *arguments: Any) -> tuple[str, Handler]:
-    """Create a side and translate a first line; return a handler of lists of lines."""
+def start_translating(make: Any, first: str, *arguments: Any) -> tuple[LineTranslator, str]:
+    """Create a side and translate a first line; return the side and its path."""
     side: LineTranslator = make(*arguments)
     side.translate([first])
-
-    def handle(request: tuple[str, Sequence[str]]) -> Any:
-        mode, lines = request
-        if mode == "each":
-            return _time_each(side, lines)
-        start = time.perf_counter()
-        outputs = side.translate(lines)
-        synchronise(side.device)
-        return TimedTranslation(time.perf_counter() - start, outputs, peak_memory(side.device))
-
-    return side.path, handle
+    return side, side.path
 
 
-def _time_each(side: LineTranslator, lines: Sequence[str]) -> list[float]:
+def time_all(side: LineTranslator, lines: Sequence[str]) -> TimedTranslation:
+    """Translate all lines at once."""
+    start = time.perf_counter()
+    outputs = side.translate(lines)
+    synchronise(side.device)
+    return TimedTranslation(time.perf_counter() - start, outputs, peak_memory(side.device))
+
+
+def time_each(side: LineTranslator, lines: Sequence[str]) -> list[float]:
     """Translate line by line; return the seconds of each."""
     seconds = []
     for line in lines:

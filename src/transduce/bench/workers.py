@@ -8,7 +8,6 @@ torch is imported only after the process has set up its signals.
 """
 
 import contextlib
-import functools
 import importlib
 import multiprocessing
 import os
@@ -20,7 +19,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from types import MappingProxyType, TracebackType
-from typing import Any, NamedTuple, Protocol, Self, cast
+from typing import Any, NamedTuple, Protocol, Self
 
 from transduce.bench.hardware import peak_memory, synchronise
 from transduce.errors import (
@@ -37,8 +36,6 @@ WARM_UP = 2  # untimed steps before every round: the other side has filled the c
 NONE = "none"  # no peer
 # The library of a side, and the extra that installs it.
 LIBRARIES = {"huggingface": ("transformers", "huggingface"), "ctranslate2": ("ctranslate2", "fast")}
-
-Handler = Callable[[Any], Any]  # answers a request
 
 
 class StepTokens(NamedTuple):
@@ -137,23 +134,11 @@ def measure(side: Side, steps: int) -> Round:
     return Round(steps, seconds, total(tokens), peak_memory(side.device))
 
 
-def start_training(make: Callable[..., Side], *arguments: Any) -> tuple[Started, Handler]:
-    """Create a side; return a handler that measures a round of so many steps."""
-    side, started = start(make, *arguments)
-    return started, functools.partial(measure, side)
-
-
 class Saving(NamedTuple):
     """The cost of checkpoints, in seconds."""
 
     checkpoint: float  # by which one prolongs training
     step: float
-
-
-def start_saving(make: Callable[..., SavingSide], *arguments: Any) -> tuple[Started, Handler]:
-    """Create a side; return a handler that measures the cost of a checkpoint."""
-    side, started = start(make, *arguments)
-    return started, functools.partial(measure_saving, cast("SavingSide", side))
 
 
 def measure_saving(side: SavingSide, steps: int) -> Saving:
@@ -174,17 +159,17 @@ def measure_saving(side: SavingSide, steps: int) -> Saving:
 
 
 class Worker:
-    """A process that holds one side and answers requests, such as a round of steps.
+    """A process that creates one side and calls functions with it, such as `measure`.
 
     Libraries are imported before any timing; `environment` has defaults for the variables that
-    they read. `begin` creates the side, and returns facts about it and a handler of requests.
+    they read. `begin` creates the side, and returns it and facts about it.
     """
 
     def __init__(
         self,
         name: str,
         *arguments: Any,
-        begin: Callable[..., tuple[Any, Handler]] = start_training,
+        begin: Callable[..., tuple[Any, Any]] = start,
         imports: Sequence[str] = (),
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
@@ -218,9 +203,9 @@ class Worker:
         """Wait until the side is created, and return the facts about it."""
         return self._receive()
 
-    def measure(self, request: Any) -> Any:
-        """Send a request, such as a round, and return the answer."""
-        self._send(request)
+    def call(self, function: Callable[[Any, Any], Any], argument: Any) -> Any:
+        """Call a function with the side and an argument; return the result."""
+        self._send((function, argument))
         return self._receive()
 
     def _send(self, message: Any) -> None:
@@ -242,7 +227,7 @@ class Worker:
 
 
 def run_worker(connection: Connection, environment: Mapping[str, str]) -> None:
-    """Create the side, then answer requests until the connection closes."""
+    """Create the side, then call functions with it until the connection closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends this process
     for name, value in environment.items():
         os.environ.setdefault(name, value)
@@ -250,10 +235,11 @@ def run_worker(connection: Connection, environment: Mapping[str, str]) -> None:
         begin, arguments, imports = connection.recv()
         for library in imports:
             importlib.import_module(library)
-        started, work = begin(*arguments)
+        side, started = begin(*arguments)
         connection.send(started)
         while True:
-            connection.send(work(connection.recv()))
+            function, argument = connection.recv()
+            connection.send(function(side, argument))
     except (EOFError, ConnectionError):  # the parent has closed the connection
         return
     except Exception as error:
@@ -313,23 +299,24 @@ def choose_peers(
 
 def take_turns(
     workers: Sequence[Worker],
-    request: Any,
+    function: Callable[[Any, Any], Any],
+    argument: Any,
     rounds: int,
     describe: Callable[[Any], str],
     progress: Progress,
     *,
     warm_ups: int = 0,
 ) -> list[list[Any]]:
-    """Measure the sides in turn, round by round, under the same conditions.
+    """Call a function with each side in turn, round by round, under the same conditions.
 
-    Return the rounds of each side, without the first `warm_ups`.
+    Return the results of each side, without the first `warm_ups`.
     """
     results: list[list[Any]] = [[] for _ in workers]
     turns = (warm_ups + rounds) * len(workers)
     with progress.watch("measuring") as show:
         for number in range(1 - warm_ups, rounds + 1):
             for worker, answers in zip(workers, results, strict=True):
-                answers.append(worker.measure(request))
+                answers.append(worker.call(function, argument))
                 label = f"round {number}" if number > 0 else "warming up"
                 share = sum(map(len, results)) / turns
                 show(share, f"{label}, {worker.name}: {describe(answers[-1])}")
