@@ -22,7 +22,7 @@ from torch import Tensor
 from transduce.config import ModelConfig, SearchConfig
 from transduce.errors import BadInput
 from transduce.interop.dictionary import require_dictionary
-from transduce.interop.importing.settings import Names, SettingsFile, model_config
+from transduce.interop.importing.settings import SettingsFile, model_config
 from transduce.interop.importing.vocabulary import Side
 from transduce.interop.importing.weights import (
     HEAD,
@@ -50,7 +50,6 @@ REFUSED = (
     *("adaptive_softmax_cutoff", "no_token_positional_embeddings", "char_inputs"),
     *("encoder_layers_to_keep", "decoder_layers_to_keep", "base_layers"),
 )
-NAMES = Names("encoder_embed_dim", "ffn_embed_dim", "activation_fn", "relu")
 # Version numbers and a buffer, not weights.
 NOT_WEIGHTS = ("version", "_float_tensor")
 
@@ -125,7 +124,8 @@ def _model(settings: SettingsFile, source: int, target: int, *, joint: bool) -> 
         "source_vocabulary": source,
         "target_vocabulary": target,
     }
-    return model_config(settings, NAMES, others)
+    names = ("encoder_embed_dim", "ffn_embed_dim", "activation_fn")
+    return model_config(settings, *names, others)
 
 
 def _pop_positions(settings: SettingsFile, side: str, tensors: dict[str, Tensor]) -> Tensor | None:

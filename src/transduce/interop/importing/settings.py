@@ -19,6 +19,7 @@ EXPECTED = {
     "add_final_layer_norm": (False, False),
     "static_position_embeddings": (True, True),
 }
+DEFAULT_ACTIVATIONS = {"activation_function": "gelu", "activation_fn": "relu"}
 ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu"}
 
 
@@ -45,43 +46,35 @@ class SettingsFile:
         return cast("int", value)
 
 
-@dataclass(frozen=True)
-class Names:
-    """The names of a toolkit's settings, where toolkits differ."""
+def model_config(
+    settings: SettingsFile, width: str, feed_forward: str, activation: str, others: dict[str, Any]
+) -> ModelConfig:
+    """Return a ModelConfig from the settings that Marian and fairseq have in common, and others.
 
-    d_model: str
-    d_ff: str  # after encoder_ and decoder_
-    activation: str
-    default_activation: str
-
-
-NAMES = Names("d_model", "ffn_dim", "activation_function", "gelu")
-
-
-def model_config(settings: SettingsFile, names: Names, others: dict[str, Any]) -> ModelConfig:
-    """Return a ModelConfig from the settings that toolkits have in common, and from others."""
-    for name in ("attention_heads", names.d_ff):
+    The settings whose names differ are named: d_model, d_ff without encoder_, and the activation.
+    """
+    for name in ("attention_heads", feed_forward):
         encoder = settings.number(f"encoder_{name}")
         same = f"{encoder}, the encoder's value: only depths may differ"
         settings.require(f"decoder_{name}", settings.get(f"decoder_{name}") == encoder, same)
-    d_model, h = settings.number(names.d_model), settings.number("encoder_attention_heads")
-    settings.require(names.d_model, d_model % h == 0, f"a multiple of {h}, the number of heads")
-    activation = settings.get(names.activation, names.default_activation)
-    settings.require(names.activation, activation in [*ACTIVATIONS], " or ".join(ACTIVATIONS))
+    d_model, h = settings.number(width), settings.number("encoder_attention_heads")
+    settings.require(width, d_model % h == 0, f"a multiple of {h}, the number of heads")
+    function = settings.get(activation, DEFAULT_ACTIVATIONS[activation])
+    settings.require(activation, function in [*ACTIVATIONS], " or ".join(ACTIVATIONS))
     N, N_decoder = settings.number("encoder_layers"), settings.number("decoder_layers")
     try:
         return ModelConfig(
             N=N,
             N_decoder=None if N_decoder == N else N_decoder,
             d_model=d_model,
-            d_ff=settings.number(f"encoder_{names.d_ff}"),
+            d_ff=settings.number(f"encoder_{feed_forward}"),
             h=h,
             d_k=d_model // h,
             d_v=d_model // h,
             P_drop=settings.get("dropout", 0.1),
             attention_dropout=settings.get("attention_dropout", 0.0),
             relu_dropout=settings.get("activation_dropout", 0.0),
-            activation=cast("Any", ACTIVATIONS[activation]),
+            activation=cast("Any", ACTIVATIONS[function]),
             **others,
         )
     except (BadSetting, TypeError) as error:
@@ -127,7 +120,7 @@ class MarianSettings:
             "source_vocabulary": source,
             "target_vocabulary": target,
         }
-        return model_config(self.config, NAMES, others)
+        return model_config(self.config, "d_model", "ffn_dim", "activation_function", others)
 
     def require_sizes(self, source: int, target: int) -> None:
         """Refuse vocabularies that are larger than their files."""
