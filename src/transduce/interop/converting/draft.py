@@ -108,8 +108,7 @@ class Draft:
         sizes = {}
         for setting, (encoder, decoder) in names.items():
             sizes[setting] = value = keys.integer(encoder, defaults[setting])
-            keys.set(setting, value, keys.written(encoder) or origin)
-            keys.taken(encoder, f"{setting} = {value}")
+            keys.take(encoder, setting, value, origin)
             if decoder == encoder:
                 continue
             other = keys.integer(decoder, defaults.get(f"{setting} of the decoder", value))
@@ -118,8 +117,7 @@ class Draft:
             elif other == value:
                 keys.taken(decoder, f"N = {value}")
             else:
-                keys.set("N_decoder", other, keys.written(decoder) or origin)
-                keys.taken(decoder, f"N_decoder = {other}")
+                keys.take(decoder, "N_decoder", other, origin)
         d_model, h = sizes["d_model"], sizes["h"]
         if h < 1 or d_model % h:
             raise BadInput(f"d_model = {d_model} and h = {h}: expected a multiple of the heads")

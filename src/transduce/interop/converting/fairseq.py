@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from transduce.errors import BadInput, did_you_mean
 from transduce.interop.converting.draft import BATCHES, DEVICES, PRE_NORM, PRECISION, Draft, Toolkit
 from transduce.interop.converting.keys import Given, read_notes
-from transduce.interop.converting.reading import Command, flat, program
+from transduce.interop.converting.reading import Command, flat
 
 # The prefix of a program's keys.
 PROGRAMS = {
@@ -58,11 +59,11 @@ def keys_of_commands(commands: Sequence[Command]) -> dict[str, Given]:
     """Return the keys of all fairseq commands; nothing if there is none."""
     given: dict[str, Given] = {}
     for command in commands:
-        indices = [n for n, word in enumerate(command.words) if program(word) in PROGRAMS]
-        if not indices:
+        names = [PurePosixPath(word).name for word in command.words]
+        index = next((n for n, name in enumerate(names) if name in PROGRAMS), None)
+        if index is None:
             continue
-        name = program(command.words[indices[0]])
-        before, words = command.words[: indices[0]], command.words[indices[0] + 1 :]
+        name, before, words = names[index], command.words[:index], command.words[index + 1 :]
         prefix = PROGRAMS[name]
         for key, value in [*_options(words), *([] if prefix else _gpu_options(command, before))]:
             shown = f"{name} {key}" if prefix else key
@@ -162,8 +163,7 @@ def _take_layers(draft: Draft, architecture: dict[str, Any], origin: str) -> Non
         ("activation_dropout", "relu_dropout", 0.0),
     ):
         rate = keys.number(name, architecture.get(name, default))
-        keys.set(setting, rate, keys.written(name) or origin)
-        keys.taken(name, f"{setting} = {rate}")
+        keys.take(name, setting, rate, origin)
     draft.take_activation("activation_fn")
     pre_norm = ("encoder_normalize_before", "decoder_normalize_before")
     if architecture.get("normalize_before") or any(map(keys.flag, pre_norm)):

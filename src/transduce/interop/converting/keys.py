@@ -118,9 +118,9 @@ class Keys:
         """Write a setting of the recipe with its origin: keys, or else the toolkit's default."""
         self.settings[setting] = (value, origin or f"the default of {self.toolkit}")
 
-    def take(self, name: str, setting: str, value: Any) -> None:
-        """Write a setting that means the same as a key."""
-        self.set(setting, value, self.written(name))
+    def take(self, name: str, setting: str, value: Any, origin: str = "") -> None:
+        """Write a setting that means the same as a key; `origin` is that of its default."""
+        self.set(setting, value, self.written(name) or origin)
         self.taken(name, f"{setting} = {value}")
 
     def take_positive(self, name: str, setting: str) -> None:

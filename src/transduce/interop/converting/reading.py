@@ -1,6 +1,5 @@
 """Read files of other toolkits: YAML, and shell scripts that call them. Nothing is executed."""
 
-import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -187,8 +186,3 @@ def _expand(words: list[str], variables: dict[str, str]) -> list[str]:
         alone = filled != word and VARIABLE.fullmatch(word)
         expanded += filled.split() if alone else [filled]
     return expanded
-
-
-def program(word: str) -> str:
-    """Return the name of a program without its folder."""
-    return os.path.basename(word)  # noqa: PTH119 (a word of a script, not a path here)
