@@ -227,7 +227,7 @@ def test_sides_take_turns_and_the_first_round_does_not_count(
         device="cpu",
     )
     names = ["torch", "ctranslate2:int8"]
-    requests = [(name, time_all, TEXT) for _ in range(3) for name in names]
+    requests: list[Any] = [(name, time_all, TEXT) for _ in range(3) for name in names]
     requests += [(name, time_each, TEXT[:2]) for name in names]
     assert workers[0].requests == [*requests, "end", "end"]
     assert [(item.make, item.first) for item in workers] == [(translators.OurEngine, TEXT[0])] * 2
