@@ -4,5 +4,5 @@ In reading order:
 
 - `search`: one step of beam search or sampling for many sentences; scoring of given outputs.
 - `scheduler`: keeps the batch full: finished sentences leave, waiting ones enter.
-- `workspaces`: the memory of searches, and decode steps recorded as CUDA graphs.
+- `workspaces`: memory for searches, and decode steps recorded as CUDA graphs.
 """

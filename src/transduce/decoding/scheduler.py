@@ -1,10 +1,10 @@
 """Continuous batching: sentences leave the batch when finished, and waiting ones take their slots.
 
-The batch stays full whatever the lengths are. On the CPU, slots without a waiting sentence are
-removed. On a GPU shapes never change: a step is recorded once as a CUDA graph (workspaces.py), and
-the result of a step is read while the next one runs.
+The batch stays full, whatever the sentence lengths. On the CPU, vacant slots are removed when no
+sentence is waiting. On a GPU, shapes never change: a step is recorded once as a CUDA graph
+(workspaces.py), and the result of a step is read while the next one runs.
 
-Any number of threads may search with one decoder: each search has its own state.
+Any number of threads may share one decoder: each search has its own state.
 """
 
 import dataclasses
@@ -26,15 +26,15 @@ from transduce.model.ops import graphs
 from transduce.system.devices import widest_float
 from transduce.translation.types import Hypothesis, Ints, Job, output_limit
 
-REFILL = 8  # waiting sentences enter when 1 slot in 8 is vacant: encoding several is faster
-ENCODE_AHEAD = 256  # sentences that a GPU encodes at once
+REFILL = 8  # refill when 1 slot in 8 is vacant: encoding several sentences at once is faster
+ENCODE_AHEAD = 256  # sentences encoded at once on a GPU
 MIN_SLOTS = 16  # on a GPU, so that small searches share one recorded step
 
 Result = tuple[int, list[Hypothesis]]  # a job's index and its hypotheses
 
 
 class Decoder:
-    """One or several models that decode together; their weights must not change."""
+    """Decodes with one model or an ensemble; the weights must not change."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Decoder:
         if not config.sample:
             yield from self._search(jobs, config, batch)
             return
-        # Samples are independent: each is searched as a sentence of its own.
+        # Samples are independent: each is searched as a separate sentence.
         samples = [
             dataclasses.replace(job, number=(*job.number, draw))
             for job in jobs
@@ -97,16 +97,16 @@ class Decoder:
     def _slots(self, jobs: int, batch: int) -> int:
         """Return how many sentences are searched side by side.
 
-        On a GPU a power of 2, so that searches of similar size share a recorded step.
+        On a GPU this is a power of 2, so that searches of similar size share a recorded step.
         """
         if not self.static_shapes:
             return min(batch, jobs)
         return max(MIN_SLOTS, min(batch, 1 << (min(batch, jobs) - 1).bit_length()))
 
     def _run(self, slots: "_Slots", queue: "_Queue", workspace: Workspace) -> Iterator[Result]:
-        """Fill slots and make steps until all jobs are done."""
+        """Fill slots and run steps until all jobs are done."""
         while True:
-            graphs.use(self.device)  # the caller may have changed it between two results
+            graphs.use(self.device)  # the caller may have changed the device between two results
             vacant = slots.vacant()
             enough = len(vacant) * REFILL >= len(slots.jobs)
             if enough and queue.waiting:
@@ -124,16 +124,16 @@ class Decoder:
 
 
 class _Queue:
-    """Jobs that wait for a slot; they are encoded in order, several at a time."""
+    """Jobs waiting for a slot; they are encoded in order, several at a time."""
 
     def __init__(
         self, models: Sequence[Transducer], jobs: Sequence[Job], limits: Ints, config: SearchConfig
     ) -> None:
         self.models, self.jobs, self.limits, self.config = models, jobs, limits, config
         self.next = 0  # the first job without a slot
-        self.encoded = 0  # number of jobs that are encoded
-        self.rows: list[Tensor] = []  # keys and values of the encoded jobs, by model: (N, T, row)
-        self.first_row: dict[int, int] = {}  # of each encoded job
+        self.encoded = 0  # number of jobs encoded so far
+        self.rows: list[Tensor] = []  # encoded keys and values, one tensor per model: (N, T, row)
+        self.first_row: dict[int, int] = {}  # each encoded job's first row in `rows`
 
     @property
     def waiting(self) -> int:
@@ -170,7 +170,7 @@ class _Queue:
 
 @dataclass(slots=True)
 class _Copy:
-    """State of some sentences that is being copied from the device."""
+    """The state of some sentences, being copied from the device."""
 
     jobs: Ints
     tensors: list[Tensor]
@@ -178,14 +178,14 @@ class _Copy:
 
 
 class _Slots:
-    """The job in each slot, and how many steps it has made."""
+    """The job in each slot, and how many steps it has run."""
 
     def __init__(self, beams: Beams, static_shapes: bool) -> None:
         slots = len(beams.live)
         self.beams, self.static_shapes = beams, static_shapes
         self.device = beams.live.device
         self.jobs: Ints = np.full(slots, -1)  # -1: vacant
-        self.steps: Ints = np.zeros(slots, dtype=np.int64)  # that the job has made
+        self.steps: Ints = np.zeros(slots, dtype=np.int64)  # run by each job
         self.source_lengths: Ints = np.zeros(slots, dtype=np.int64)
         self.copies: list[_Copy] = []
         self.previous: _Copy | None = None  # which slots were live after the previous step
@@ -200,11 +200,11 @@ class _Slots:
         return np.flatnonzero(self.jobs < 0)
 
     def longest(self) -> tuple[int, int]:
-        """Return the longest source, and the most steps including the next one."""
+        """Return the longest source length, and the largest step count including the next step."""
         busy = self.jobs >= 0
         source, steps = int(self.source_lengths[busy].max()), int(self.steps[busy].max()) + 1
         if not self.static_shapes:
-            for cache in self.beams.caches:  # it still holds the steps of finished jobs
+            for cache in self.beams.caches:  # the caches still hold the steps of finished jobs
                 cache.grow(source, int(self.steps.max()) + 1)
         return source, steps
 
@@ -252,7 +252,7 @@ class _Slots:
         self.beams.keep(self._send(busy))
 
     def finished(self) -> Iterator[Result]:
-        """Count a step; yield the jobs that are finished."""
+        """Count a step; yield the results of finished jobs."""
         self.steps += self.jobs >= 0
         live: _Copy | None = self._fetch(self.jobs.copy(), [self.beams.live])
         if self.static_shapes:
@@ -263,7 +263,7 @@ class _Slots:
     def _collect(self, copy: _Copy) -> Iterator[Result]:
         """Start copying the outputs of finished jobs; yield those that have arrived."""
         (live,) = self._wait(copy)
-        # On a GPU `live` is one step old: a slot may have another job by now.
+        # On a GPU `live` is one step old: a slot may hold a different job by now.
         done = np.flatnonzero(~live.numpy() & (self.jobs >= 0) & (self.jobs == copy.jobs))
         if self.static_shapes:
             all_done = len(done) == int((self.jobs >= 0).sum())

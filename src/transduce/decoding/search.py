@@ -1,11 +1,11 @@
 """Beam search, greedy search, sampling and scoring (paper 6.1).
 
-S sentences, k hypotheses of each, R = S * k rows, V words.
+S sentences, k hypotheses per sentence, R = S * k rows, V words.
 
 Each step takes the best continuations of a sentence's live hypotheses. A hypothesis that ends keeps
 its place in the beam, with its score, so a sentence has at most `beam` hypotheses, ended and live
-together. A sentence is done when no hypothesis is live, or when no live one could still beat those
-that ended. An output that reaches its length limit must end there.
+together. A sentence is done when no hypothesis is live, or when no live hypothesis could still beat
+the ended ones. An output that reaches its length limit must end there.
 
 A step consists of tensor operations only and never waits for the device, so that a GPU can record
 it once as a CUDA graph and replay it.
@@ -27,8 +27,8 @@ from transduce.subwords import BOS, EOS
 from transduce.system.devices import widest_float
 from transduce.translation.types import Hypothesis, length_penalty
 
-BLOCK = 64  # words whose maximum `fast_topk` takes first
-NONE = -1  # no word is forced here
+BLOCK = 64  # words per block in `fast_topk`
+NONE = -1  # no forced word
 
 
 class Constraint(Protocol):
@@ -38,7 +38,7 @@ class Constraint(Protocol):
     """
 
     def begin(self, slots: Tensor, classes: Tensor, limits: Tensor) -> None:
-        """Begin new sentences in some slots, with the classes of their jobs and their limits.
+        """Begin new sentences in some slots, with their jobs' word classes and length limits.
 
         (n,), (n, source), (n,); classes are padded with `NONE`.
         """
@@ -47,24 +47,24 @@ class Constraint(Protocol):
         """Return which words may come next: at least one for each live hypothesis. (R, V)."""
 
     def follow(self, words: Tensor, parents: Tensor) -> None:
-        """Append these words to those hypotheses. (S, k), (S, k)."""
+        """Append these words to the parent hypotheses. (S, k), (S, k)."""
 
     def keep(self, slots: Tensor) -> None:
         """Remove all slots but these."""
 
 
-# Makes a constraint from the numbers of slots, of hypotheses in each, of tokens in the longest
-# source, and the device.
+# Makes a constraint from the number of slots, hypotheses per slot and tokens in the longest source,
+# and the device.
 Constrain = Callable[[int, int, int, torch.device], Constraint]
 
 
 class Beams:
-    """The hypotheses of all sentences that are searched side by side.
+    """The hypotheses of all sentences in the batch.
 
     Several models form an ensemble: their probabilities are averaged.
     """
 
-    # The tensors that have a row for each slot, apart from the caches.
+    # The tensors with one row per slot, apart from the caches.
     STATE = (
         *("tokens", "totals", "free_places", "limits", "largest_penalties", "live"),
         *("forced", "draws", "history", "ended", "ended_count", "ended_scores"),
@@ -82,8 +82,8 @@ class Beams:
     ) -> None:
         """Make empty slots.
 
-        `capacity` is the largest number of source tokens and of output steps; `cached` is the
-        capacity of the caches at the start.
+        `capacity` is the maximum number of source tokens and output steps; `cached` is the initial
+        capacity of the caches.
         """
         assert config.nbest == 1 or not config.sample
         self.models, self.config, self.capacity = models, config, capacity
@@ -97,20 +97,22 @@ class Beams:
         self.penalties = torch.tensor(
             [length_penalty(length, config) for length in range(steps + 2)], device=device
         )
-        self.tokens = torch.full((slots, k), BOS, **ints)  # the last of each hypothesis
+        self.tokens = torch.full((slots, k), BOS, **ints)  # each hypothesis's last token
         self.totals = torch.zeros(slots, k, device=device)  # log-probabilities; -inf: not live
-        self.free_places = torch.zeros(slots, 1, **ints)  # places of the beam without an ended one
-        self.limits = torch.ones(slots, **ints)  # of the output's length, </s> included
-        self.largest_penalties = torch.ones(slots, device=device)  # those of the limits
+        self.free_places = torch.zeros(
+            slots, 1, **ints
+        )  # beam places not taken by ended hypotheses
+        self.limits = torch.ones(slots, **ints)  # output length, </s> included
+        self.largest_penalties = torch.ones(slots, device=device)  # at the length limits
         self.live = torch.zeros(slots, dtype=torch.bool, device=device)
-        self.forced = torch.full((slots, steps), NONE, **ints)  # words of prefixes
+        self.forced = torch.full((slots, steps), NONE, **ints)  # the words of prefixes
         self.draws = torch.zeros(slots, steps if config.sample else 0, device=device).to(
             widest_float(device)
         )
-        # For each step: the words, and the hypotheses that they continue.
+        # For each step: the words, and the parent hypotheses that they continue.
         self.history = torch.zeros(slots, steps, k, 2, dtype=torch.int32, device=device)
-        # For each ended hypothesis: its log-probability, its length without </s>, and the
-        # hypothesis that it continued. The last column takes the values of those that did not end.
+        # For each ended hypothesis: its log-probability, its length without </s>, and its parent
+        # hypothesis. The last column is a dummy for hypotheses that did not end.
         self.ended = torch.zeros(slots, k + 1, 3, device=device)
         self.ended_count = torch.zeros(slots, 1, **ints)
         self.ended_scores = torch.full((slots, k + 1), -math.inf, device=device)
@@ -122,7 +124,7 @@ class Beams:
         if self.constraint is not None:
             self.constraint.begin(slots, classes, limits)
         self.tokens.index_fill_(0, slots, BOS)
-        # All hypotheses of a sentence begin alike, so only the first is live.
+        # All hypotheses of a sentence would begin identically, so only the first is live.
         self.totals.index_fill_(0, slots, -math.inf)
         self.totals[:, 0].index_fill_(0, slots, 0.0)
         self.free_places.index_fill_(0, slots, self.k)
@@ -146,7 +148,8 @@ class Beams:
     def step(self, source: int, steps: int) -> None:
         """Append one word to every hypothesis.
 
-        No source has more than `source` tokens, no output more than `steps` with this word.
+        No source has more than `source` tokens, and no output more than `steps` words including
+        this one.
         """
         now = self.caches[0].lengths.long()  # (S,)
         for cache in self.caches:
@@ -169,7 +172,7 @@ class Beams:
         self.live &= self._can_still_win()
 
     def _can_still_win(self) -> Tensor:
-        """Return whether a live hypothesis can still be among the `nbest` of its sentence. (S,)."""
+        """Return whether a live hypothesis can still reach its sentence's `nbest`. (S,)."""
         needed = self.ended_scores[:, : self.k].topk(self.config.nbest).values[:, -1]
         return best_possible(self.totals.amax(1), self.largest_penalties) > needed
 
@@ -177,7 +180,7 @@ class Beams:
         """Return the best continuations of each sentence: words, totals, parents. (S, k) each."""
         k = self.k
         log_p, forced, forced_log_p = self._log_probabilities(now)
-        best, word = fast_topk(log_p, k)  # k of each row suffice for k of all
+        best, word = fast_topk(log_p, k)  # the k best of all rows are among the k best of each
         best = torch.where(forced == NONE, best, -math.inf)
         best[:, :1] = torch.where(forced == NONE, best[:, :1], forced_log_p)
         word = torch.where(forced == NONE, word, forced)
@@ -189,7 +192,7 @@ class Beams:
         return word, totals.masked_fill(taken, -math.inf), choice // count
 
     def _sample(self, now: Tensor) -> tuple[Tensor, Tensor]:
-        """Sample a word for each sentence, which has one hypothesis. -> words, totals."""
+        """Sample a word for each sentence, which has one hypothesis. Return words and totals."""
         log_p, forced, forced_log_p = self._log_probabilities(now)
         truncated = _truncate(log_p / self.config.temperature, self.config)
         ordered, word = truncated.sort(dim=-1, descending=True)
@@ -197,14 +200,16 @@ class Beams:
         threshold = self.draws.gather(1, now[:, None]) * cumulative[:, -1:]
         choice = torch.searchsorted(cumulative, threshold, right=True)
         allowed = (ordered > -math.inf).sum(-1, keepdim=True)
-        word = word.gather(1, choice.minimum(allowed - 1).clamp(min=0))  # with NaN none is allowed
+        word = word.gather(
+            1, choice.minimum(allowed - 1).clamp(min=0)
+        )  # with NaN, no word is allowed
         gain = torch.where(forced == NONE, log_p.gather(1, word), forced_log_p)
         return torch.where(forced == NONE, word, forced), self.totals + gain
 
     def _log_probabilities(self, now: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the log-probabilities of all next words, the forced words or `NONE`, and theirs.
+        """Return the log-probabilities of all next words, and the forced words with theirs.
 
-        -> (R, V), (R, 1), (R, 1).
+        (R, V), (R, 1), (R, 1). Where no word is forced, the forced word is `NONE`.
         """
         here = now.minimum(self.limits - 1)  # a finished sentence may have no position left
         positions = here[:, None].expand(-1, self.k).flatten()
@@ -236,7 +241,7 @@ class Beams:
     ) -> list[list[Hypothesis]]:
         """Return the outputs of finished sentences, best first, from copies of their state.
 
-        A sentence with a NaN among its totals has none: once there, it stays.
+        A sentence with a NaN among its totals has no outputs: a NaN stays in all later steps.
 
         (n, k + 1, 3), (n, 1), (n, steps, k, 2), (n, k), on the CPU.
         """
@@ -275,15 +280,15 @@ def _trace_back(
 def best_possible(totals: Tensor, largest_penalty: Tensor) -> Tensor:
     """Return the best score that a live hypothesis could still reach.
 
-    Its log-probability can only fall, and is divided by at most the penalty of the longest output.
+    Its log-probability can only fall, and is divided by at most the longest output's penalty.
     """
     return totals / largest_penalty
 
 
 def fast_topk(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the k largest of each row and their indices: as `topk`, several times as fast.
+    """Return the k largest values of each row and their indices: `topk`, several times as fast.
 
-    The k largest are all in the k blocks that have the largest maxima. (R, V) -> (R, k), (R, k).
+    The k largest are all in the k blocks with the largest maxima. (R, V) -> (R, k), (R, k).
     """
     V = x.size(1)
     k, blocks = min(k, V), V // BLOCK
@@ -302,8 +307,8 @@ def fast_topk(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
 def _truncate(log_p: Tensor, config: SearchConfig) -> Tensor:
     """Top-k and nucleus sampling.
 
-    Keep the `top_k` likeliest words, and of these the smallest set whose probabilities sum to
-    `top_p`. The likeliest word is always kept: float32 rounds the smallest values of `top_p` to 0.
+    Keep the `top_k` most likely words, and among these the smallest set whose probabilities sum to
+    `top_p`. The most likely word is always kept: float32 rounds the smallest `top_p` values to 0.
     """
     if 0 < config.top_k < log_p.size(-1):
         least = log_p.topk(config.top_k, dim=-1).values[:, -1:]
@@ -321,9 +326,9 @@ def _truncate(log_p: Tensor, config: SearchConfig) -> Tensor:
 def log_probabilities(
     models: Sequence[Transducer], pairs: Sequence[tuple[Tokens, Tokens]]
 ) -> list[list[float]]:
-    """Return the log-probability of each token of given targets, </s> included.
+    """Return the log-probability of each token of the given targets, </s> included.
 
-    Sources and targets end in </s>. Several models are averaged.
+    Sources and targets end in </s>. The probabilities of several models are averaged.
     """
     results: list[list[float]] = [[] for _ in pairs]
     with torch.inference_mode():

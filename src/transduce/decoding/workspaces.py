@@ -1,7 +1,7 @@
-"""Workspaces: the state of a search; on a GPU with a decode step as a CUDA graph, for reuse.
+"""Workspaces: reusable search state, on a GPU with a decode step recorded as a CUDA graph.
 
-A search takes a workspace and gives it back when it ends. No two searches use one at the same time,
-so any number of threads may search with one decoder.
+A search takes a workspace and gives it back when it ends. No two searches use the same workspace at
+the same time, so any number of threads may share one decoder.
 """
 
 import logging
@@ -20,22 +20,22 @@ from transduce.model.base import Transducer
 from transduce.model.cache import GRAIN
 from transduce.model.ops import graphs
 
-LENGTH_MULTIPLE = 64  # lengths of a recorded step are rounded up to multiples of it
-MEMORY_SHARE = 0.5  # part of the free GPU memory that the caches of a search may take
-IDLE_SHARE = 0.25  # part of a GPU's memory that idle workspaces may take
-MAX_IDLE = 8  # most idle workspaces
-RETRY_SECONDS = 10.0  # before a failed capture is tried again; doubled after each failure
+LENGTH_MULTIPLE = 64  # the lengths of a recorded step are rounded up to a multiple of this
+MEMORY_SHARE = 0.5  # fraction of the free GPU memory that the caches of a search may take
+IDLE_SHARE = 0.25  # fraction of the GPU memory that idle workspaces may take
+MAX_IDLE = 8  # maximum number of idle workspaces
+RETRY_SECONDS = 10.0  # wait before retrying a failed capture; doubled after each failure
 
 logger = logging.getLogger("transduce")
-Capacity = tuple[int, int]  # tokens of a source, steps of an output
+Capacity = tuple[int, int]  # maximum source tokens, maximum output steps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Workspace:
-    """The beams of a search, and one step of them as a CUDA graph if it was captured."""
+    """The beams of a search, and one step as a CUDA graph if it was captured."""
 
     beams: Beams
-    requested: int  # slots; the beams have fewer if memory did not suffice
+    requested: int  # slots; the beams have fewer if memory was short
     size: int  # bytes, estimated
     graph: Any = None  # torch.cuda.CUDAGraph
 
@@ -43,13 +43,14 @@ class Workspace:
         """Return whether a search can use these beams."""
         source, steps = self.beams.capacity
         large_enough = source >= capacity[0] and steps >= capacity[1]
-        own = self.beams.config
-        same = own == config.replace(draw=own.draw, extra=own.extra)  # no step depends on these
+        recorded = self.beams.config
+        # No step depends on `draw` and `extra`.
+        same = recorded == config.replace(draw=recorded.draw, extra=recorded.extra)
         return same and large_enough and slots <= self.requested <= 2 * slots
 
 
 class Pool:
-    """Workspaces that no search uses, the least recently used first."""
+    """Idle workspaces, the least recently used first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -70,7 +71,7 @@ class Pool:
             return chosen
 
     def give(self, workspace: Workspace, budget: int) -> None:
-        """Add a workspace; drop the least recently used beyond `budget` bytes in all."""
+        """Add a workspace; drop the least recently used ones while the total exceeds `budget`."""
         with self._lock:
             self._idle.append(workspace)
             while len(self._idle) > 1 and (
@@ -87,7 +88,7 @@ class Pool:
 
 
 class Workspaces:
-    """Makes the workspaces of searches, and keeps those that have a recorded step."""
+    """Makes workspaces for searches, and keeps those that have a recorded step."""
 
     def __init__(
         self,
@@ -102,8 +103,8 @@ class Workspaces:
         self.static_shapes = self.device.type == "cuda"
         self.record = record and self.static_shapes
         self.pool = Pool()
-        self.failures = 0  # captures that failed since one succeeded
-        self.retry_at = 0.0  # monotonic time before which no capture is tried
+        self.failures = 0  # failed captures since the last success
+        self.retry_at = 0.0  # monotonic time of the next capture attempt after a failure
         self.without_kernels: set[int] = set()  # beam sizes for which our attention kernels fail
 
     def take(self, config: SearchConfig, slots: int, capacity: Capacity) -> Workspace:
@@ -163,7 +164,7 @@ class Workspaces:
             beams = self._make_beams(config, slots, capacity, capacity)
             uses_kernels = any(cache.uses_kernels for cache in beams.caches)
             try:
-                with graphs.LOCK:  # one thread at a time compiles
+                with graphs.LOCK:  # only one thread may compile at a time
                     beams.step(*beams.capacity)
             except Exception as error:  # whatever compilers and drivers raise
                 in_use = [
@@ -194,7 +195,7 @@ class Workspaces:
         return beams
 
     def _fit_slots(self, config: SearchConfig, slots: int, capacity: Capacity) -> int:
-        """Return how many of the slots fit into memory, dropping idle workspaces if necessary."""
+        """Return how many of `slots` fit into memory, dropping idle workspaces if necessary."""
         fitting = self._slots_in_memory(config, capacity)
         dropped = True
         while fitting < slots and dropped:
@@ -204,7 +205,7 @@ class Workspaces:
         return min(slots, fitting)
 
     def _slots_in_memory(self, config: SearchConfig, capacity: Capacity) -> int:
-        """Return how many slots fit into the free memory of the GPU."""
+        """Return how many slots fit into the free GPU memory."""
         free, _ = torch.cuda.mem_get_info(self.device)
         return max(1, int(free * MEMORY_SHARE) // self._bytes_per_slot(config, capacity))
 

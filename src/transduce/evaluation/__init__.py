@@ -1,5 +1,5 @@
-"""Scores of translations: BLEU, chrF and TER by sacrebleu, the paper's BLEU, significance tests.
+"""Scoring translations: BLEU, chrF and TER by sacrebleu, the paper's BLEU, significance tests.
 
 In reading order: `scores` (the public functions), `metrics` (sacrebleu's metrics and tokenisers),
-`bootstrap` (confidence intervals from statistics of lines), `significance` (comparing systems).
+`bootstrap` (confidence intervals from per-line statistics), `significance` (comparing systems).
 """

@@ -1,8 +1,8 @@
-"""Confidence intervals by bootstrap: each line is counted once, each sample adds up its lines.
+"""Bootstrap confidence intervals: statistics are computed once per line and summed per sample.
 
 sacrebleu's public functions draw the same samples, but report the mean and half the width of the
-interval, which may lie below 0 or above 100, and version 2.6 fails where a small sample scores
-nothing. So two private methods of its metrics are used here; a test names them if they disappear.
+interval, which may extend below 0 or above 100, and version 2.6 fails if a small sample has no
+score. So two private methods of its metrics are used here; a test names them if they disappear.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 PRIVATE_METHODS = ("_extract_corpus_statistics", "_compute_score_from_stats")  # of sacrebleu
 SEED = 12345  # sacrebleu's default seed, so that the bootstrap samples are the same
-MIN_SAMPLES, MAX_SAMPLES = 40, 1_000_000  # with fewer than 40, no sample is in the outer 2.5%
+MIN_SAMPLES, MAX_SAMPLES = 40, 1_000_000  # with fewer than 40, 2.5% is less than one sample
 
 
 @dataclass(frozen=True, slots=True)
 class LineStatistics:
-    """The statistics of a metric for each line; any sample of the lines is scored from them."""
+    """A metric's statistics for each line, from which any sample of lines can be scored."""
 
     metric: "Metric"
-    counts: list[list[float]]  # of each line, as sacrebleu returns them
+    counts: list[list[float]]  # one list per line, as sacrebleu returns them
     matrix: "Numbers"  # the same, (lines, statistics)
 
     @classmethod
@@ -41,7 +41,7 @@ class LineStatistics:
         references: Sequence[Sequence[str]],
         advance: Advance = lambda lines: None,
     ) -> Self:
-        """Count every line once; `advance` is called after each."""
+        """Compute the statistics of every line; `advance` is called after each line."""
         import numpy as np
 
         def tracked() -> Iterator[str]:
@@ -53,7 +53,7 @@ class LineStatistics:
         return cls(metric, counts, np.array(counts, dtype=np.float64))
 
     def total(self) -> Any:
-        """Return sacrebleu's score of all lines."""
+        """Return sacrebleu's score for all lines."""
         from sacrebleu.utils import sum_of_lists
 
         sums: list[float] = sum_of_lists(self.counts)  # type: ignore[no-untyped-call]
@@ -65,7 +65,7 @@ class LineStatistics:
         return float(self.metric._compute_score_from_stats(sums).score)  # noqa: SLF001
 
     def interval(self, samples: int, advance: Advance) -> tuple[float, float]:
-        """Return the 95% interval: the 2.5% and 97.5% percentiles of the samples' scores."""
+        """Return the 95% interval: the 2.5th and 97.5th percentiles of the samples' scores."""
         scores = []
         for times in bootstrap_samples(len(self.counts), samples):
             scores.append(self.score(times))
@@ -82,7 +82,7 @@ def bleu_statistics(
 
 
 def bootstrap_samples(lines: int, samples: int) -> Iterator["Counts"]:
-    """Yield for each sample how often it has each line; the samples are always the same."""
+    """Yield how often each line occurs in each sample; the samples are always the same."""
     import numpy as np
 
     generator = np.random.default_rng(SEED)
@@ -91,7 +91,7 @@ def bootstrap_samples(lines: int, samples: int) -> Iterator["Counts"]:
 
 
 def percentile_interval(values: Iterable[float]) -> tuple[float, float]:
-    """Return the smallest and largest value after 2.5% are cut from either end."""
+    """Return the smallest and largest values after cutting 2.5% from each end."""
     ordered = sorted(values)
     cut = len(ordered) // 40
     return ordered[cut], ordered[-1 - cut]

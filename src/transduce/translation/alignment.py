@@ -1,7 +1,7 @@
 """Word alignment from the decoder's attention. T target words, S source words.
 
-Words are what `str.split` finds in a text. Links are pairs of a source and a target word, counted
-from 0, in the order of the target, as fast_align writes them.
+Words are separated by white space, as in `str.split`. A link is a pair of word indices (source,
+target), counted from 0. Links are in target order, as fast_align writes them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 Links = tuple[tuple[int, int], ...]
-NO_WORD = -1  # the index of a subword that is only white space
+NO_WORD = -1  # the word index of a subword that is only white space
 
 
 def link_words(
@@ -19,9 +19,9 @@ def link_words(
 ) -> list[tuple[int, int]]:
     """Link each target word to the source word that it attends to most.
 
-    `weights` is the attention of target subwords (rows) to source subwords, with or without </s>;
-    `source` and `target` give the word index of each subword. Attention to the subwords of a source
-    word is summed, attention from the subwords of a target word is averaged.
+    `weights` is the attention of target subwords (rows) to source subwords (columns), with or
+    without </s>; `source` and `target` give the word index of each subword. Attention to the
+    subwords of a source word is summed; attention from the subwords of a target word is averaged.
     """
     weights = weights[: len(target), : len(source)].astype(np.float64)
     rows, columns = np.array(target, dtype=int), np.array(source, dtype=int)
@@ -36,10 +36,11 @@ def link_words(
 
 
 def word_indices(units: Iterable[Sequence[bytes]], gaps: Iterable[str]) -> list[list[int]]:
-    """Return for each subword of a text the index of its word, or NO_WORD.
+    """Return the word index, or NO_WORD, of each subword in a text.
 
-    The text consists of units, such as sentences, each given as its subwords, with the white space
-    before each. Without white space, a unit continues the last word of the unit before it.
+    The text consists of units, such as sentences. Each unit is given as its subwords; `gaps` has
+    the white space before each unit. Without white space, a unit continues the previous unit's last
+    word.
     """
     indices = []
     words_before = 0
@@ -58,18 +59,18 @@ def to_pharaoh(links: Links) -> str:
 
 
 def piece_words(pieces: Sequence[bytes], number: Callable[[str], Sequence[int]]) -> list[int]:
-    """Return for each subword the index of the word that its first character is in, or NO_WORD.
+    """Return for each subword the index of the word that contains its first character, or NO_WORD.
 
-    `number` returns the word index of each character of a text.
+    `number` returns the word index of each character in a text.
     """
     text = b"".join(pieces).decode("utf-8", errors="surrogateescape")
-    of_bytes: list[int] = []
+    byte_words: list[int] = []
     for character, word in zip(text, number(text), strict=True):
-        of_bytes.extend(repeat(word, len(character.encode("utf-8", errors="surrogateescape"))))
+        byte_words.extend(repeat(word, len(character.encode("utf-8", errors="surrogateescape"))))
     indices = []
     begin = 0
     for piece in pieces:
-        words = of_bytes[begin : begin + len(piece)]
+        words = byte_words[begin : begin + len(piece)]
         indices.append(next((word for word in words if word != NO_WORD), NO_WORD))
         begin += len(piece)
     return indices

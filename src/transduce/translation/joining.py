@@ -1,4 +1,4 @@
-"""Joining: the hypotheses of a text's segments become its translations."""
+"""Join the hypotheses of a text's segments into its translations."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ WITHOUT_SPACES = frozenset({"zh", "yue", "ja", "th", "lo", "km", "my", "bo"})
 def join(
     text: SegmentedText, codec: Codec, language: str, alignments: Sequence[Links] | None = None
 ) -> Translation:
-    """Return the translations of a text in `language`; `alignments` has one for each rank."""
+    """Return the translations of a text into `language`; `alignments` has one entry per rank."""
     before = gaps(text.segments, language)
     indices = range(len(text.segments))
     candidates = [
@@ -33,7 +33,7 @@ def join(
 def join_sentences(text: SegmentedText, codec: Codec, language: str) -> list[TranslatedSentence]:
     """Return the sentences of a text, each with its translations.
 
-    The gaps and the best translation of each sentence, concatenated, are the best of the text.
+    The gaps and best translations of all sentences, concatenated, are the text's best translation.
     """
     before = gaps(text.segments, language)
     begins = [index for index, segment in enumerate(text.segments) if segment.begins]
@@ -55,7 +55,7 @@ def _candidate(
     before: Sequence[str],
     alignment: Links | None = None,
 ) -> Candidate:
-    """Join neighbouring segments, with the gap before each but the first."""
+    """Join neighbouring segments, with the gap before each except the first."""
     hypotheses = [text.hypotheses[index][rank] for index in indices]
     outputs = [codec.target.decode(hypothesis.tokens) for hypothesis in hypotheses]
     if len(text.segments) > 1:
@@ -86,8 +86,8 @@ def align_words(
     for rank in range(text.nbest):
         outputs = [codec.target.piece_bytes(best[rank].tokens) for best in text.hypotheses]
         target = word_indices(outputs, before)
-        of_segments = itertools.islice(weights, len(text.segments))
-        links = itertools.chain.from_iterable(map(link_words, of_segments, source, target))
+        segment_weights = itertools.islice(weights, len(text.segments))
+        links = itertools.chain.from_iterable(map(link_words, segment_weights, source, target))
         alignments.append(tuple(sorted(set(links), key=lambda link: link[::-1])))
     return alignments
 
@@ -95,21 +95,21 @@ def align_words(
 def gaps(segments: Sequence[Segment], language: str) -> list[str]:
     """Return the white space before the translation of each segment.
 
-    It is what precedes the segment in the source; if that is nothing, a space where the target
-    language has spaces between sentences.
+    It is the white space before the segment in the source; if there is none, a space if the target
+    language puts spaces between sentences.
     """
     space = "" if language_code(language) in WITHOUT_SPACES else " "
     return ["" if index == 0 else segment.gap or space for index, segment in enumerate(segments)]
 
 
 def source_words(segments: Sequence[Segment], coder: Coder) -> list[list[int]]:
-    """Return for each token of each segment the index of its word in the text."""
+    """Return the index in the text of each token's word, for each segment."""
     sentences: list[list[int]] = []
     for segment in segments:
         if segment.begins:
             sentences.append([])
         sentences[-1] += segment.ids
     before = [segment.gap for segment in segments if segment.begins]
-    of_sentences = word_indices([coder.piece_bytes(ids) for ids in sentences], before)
-    words = iter([word for of_sentence in of_sentences for word in of_sentence])
+    indices = word_indices([coder.piece_bytes(ids) for ids in sentences], before)
+    words = iter([word for sentence in indices for word in sentence])
     return [[next(words) for _ in segment.ids] for segment in segments]

@@ -21,10 +21,10 @@ LINE = "border-top:1px solid rgba(128,128,128,0.35)"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of texts; the last column has numbers."""
-    *left, last = (f"{_text(title)}</th>" for title in head)
+    """Return a table of texts; the last column contains numbers."""
+    *text_titles, last = (f"{_text(title)}</th>" for title in head)
     names = "".join(
-        f'<th style="text-align:start;padding:4px 12px 4px 0">{title}' for title in left
+        f'<th style="text-align:start;padding:4px 12px 4px 0">{title}' for title in text_titles
     )
     names += f'<th style="text-align:right;padding:4px 0">{last}'
     lines = []
@@ -89,7 +89,7 @@ def _text(text: str) -> str:
 
 
 def _labels(texts: Sequence[str]) -> list[str]:
-    """Return labels of one line and limited length."""
+    """Return the texts as single-line labels of limited length."""
     lines = [" ".join(text.split()) or "\N{OPEN BOX}" for text in texts]
     return [line if len(line) <= MAX_LABEL else line[: MAX_LABEL - 1] + "…" for line in lines]
 

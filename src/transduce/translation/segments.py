@@ -1,4 +1,4 @@
-"""Segments: a text is split into sentences, over-long sentences are cut; each is searched alone."""
+"""Segments: a text is split into sentences, and over-long sentences are cut into pieces."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,43 +18,43 @@ PUNCTUATION = (".", "!", "?", "…", "。", "！", "？", ";", ":")
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A sentence, or a piece of one that was cut; searched by itself."""
+    """A sentence, or a piece of an over-long one; each is searched separately."""
 
     ids: list[int]  # source tokens, without </s>
-    gap: str = ""  # the white space before it, where it begins a sentence
+    gap: str = ""  # the white space before it, if it begins a sentence
     begins: bool = True  # False: it continues a sentence that was cut
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentedText:
-    """A text as segments, with a list for the hypotheses of each."""
+    """A text split into segments, with the hypotheses of each segment."""
 
     text: str
     segments: list[Segment]
-    hypotheses: list[list[Hypothesis]]  # of each segment, best first; empty before the search
-    prefix: Sequence[int] = ()  # token ids that its translation begins with
+    hypotheses: list[list[Hypothesis]]  # per segment, best first; empty before the search
+    prefix: Sequence[int] = ()  # token ids that the translation must begin with
     number: int = 0
     sentences: Sequence[str] = ()  # each is one segment, or several if it was cut
 
     @property
     def nbest(self) -> int:
-        """The number of its candidates; a blank text has one, which is blank."""
+        """The number of candidates; a blank text has one blank candidate."""
         return min(map(len, self.hypotheses), default=1)
 
     def job(self, index: int) -> Job:
-        """Return the search job of a segment."""
+        """Return the search job for a segment."""
         source = np.array([*self.segments[index].ids, EOS])
         return Job(source, () if index else self.prefix, (self.number, index))
 
     def pairs(self, rank: int) -> Iterator[tuple[Ints, Ints]]:
-        """Yield the tokens of each segment and of its hypothesis of this rank, </s> last."""
+        """Yield the tokens of each segment and of its hypothesis at this rank, </s> last."""
         for segment, best in zip(self.segments, self.hypotheses, strict=True):
             yield np.array([*segment.ids, EOS]), np.array([*best[rank].tokens, EOS])
 
 
 @dataclass(frozen=True, slots=True)
 class Segmenter:
-    """Prepares texts for the search with one model."""
+    """Prepares texts for the search."""
 
     codec: Codec
     config: RunConfig
@@ -63,7 +63,7 @@ class Segmenter:
     def prepare(
         self, texts: Sequence[str], prefixes: Sequence[str | None], first: int, *, split: bool
     ) -> list[SegmentedText]:
-        """Split and encode texts; a blank text has no segments. `first` numbers the first one."""
+        """Split and encode texts, numbered from `first`; a blank text has no segments."""
         split = split and splitter_ready()
         sentences = [
             self._sentences(one_line(text), prefix, split=split)
@@ -80,15 +80,16 @@ class Segmenter:
                 for index, ids in enumerate(cut(next(encoded), limit, coder))
             ]
             prefix_ids = self._encode_prefix(prefix, number) if prefix else []
-            spoken = [sentence for _, sentence in parts]
+            lines = [sentence for _, sentence in parts]
             hypotheses: list[list[Hypothesis]] = [[] for _ in segments]
-            prepared.append(SegmentedText(text, segments, hypotheses, prefix_ids, number, spoken))
+            prepared.append(SegmentedText(text, segments, hypotheses, prefix_ids, number, lines))
         return prepared
 
     def _sentences(self, text: str, prefix: str | None, *, split: bool) -> list[tuple[str, str]]:
         """Return the sentences of a text, each with the white space before it.
 
-        A prefix of several sentences translates several of the text's, so the text stays whole.
+        A prefix of several sentences translates several sentences of the text, so such a text is
+        not split.
         """
         source, target = self.config.languages
         if split and (prefix is None or len(split_line(one_line(prefix), target)) <= 1):
@@ -124,5 +125,5 @@ def cut(ids: list[int], limit: int, coder: Coder) -> list[list[int]]:
 
 
 def one_line(text: str) -> str:
-    """Replace line breaks of every kind by spaces."""
+    """Replace all line breaks with spaces."""
     return " ".join(text.splitlines())

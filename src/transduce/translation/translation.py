@@ -13,7 +13,7 @@ class Candidate:
 
     text: str
     score: float  # log-probability divided by the length penalty; higher is better
-    log_probability: float  # natural logarithm, of the whole output including </s>
+    log_probability: float  # natural logarithm; the whole output, including </s>
     tokens: tuple[str, ...]  # the subwords, in readable form
     alignment: Links | None = None  # (source word, target word) pairs; None if not requested
 
@@ -108,7 +108,7 @@ class Translations(list[Translation]):
         return super().__getitem__(index)
 
     def _repr_html_(self) -> str:
-        """Return HTML for a notebook: each text once, with its translations beside it."""
+        """Return HTML for a notebook: each text once, with its translations next to it."""
         rows = [
             (translation.source if rank == 0 else "", candidate.text, f"{candidate.score:.2f}")
             for translation in self

@@ -27,17 +27,17 @@ from transduce.translation.types import Engine, Hypothesis, Ints
 
 T = TypeVar("T")
 
-WINDOW = 100  # batches that are read ahead, to search sentences of similar length together
-SCORE_BATCH = 32  # pairs scored side by side
-SAMPLING = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}  # settings that need sample=True
+WINDOW = 100  # batches to read ahead, so that sentences of similar length are searched together
+SCORE_BATCH = 32  # pairs per batch
+SAMPLING = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}  # settings that require sample=True
 
 
 class Translator:
     """A trained model, ready to translate.
 
-    Thread safety: any number of threads may share one translator and call it, `translate`, `stream`
-    and `score` at the same time; on a GPU too. Each call computes what it would compute alone. An
-    iterator that `stream` returned belongs to one thread at a time.
+    Thread safety: any number of threads may share one translator and use it at the same time, even
+    on a GPU. Concurrent calls do not change each other's results. An iterator returned by `stream`
+    must be used by one thread at a time.
 
     >>> translator = Translator.load("runs/en-de")
     >>> translator("The paper is the default.")
@@ -58,13 +58,13 @@ class Translator:
         engine: str = "auto",
         quantize: str = "none",
     ) -> Self:
-        """Load the model of a run folder, or an ensemble of several.
+        """Load the model from a run folder, or an ensemble from several.
 
         An ensemble averages the probabilities of its models at each step (arithmetic mean). All
-        must have the same subwords; the search settings are those of the first one.
+        models must have the same subwords; the first one's search settings are used.
 
         `engine` is torch, ctranslate2, or auto: the fastest available (`engine.name` says which).
-        `quantize` is ctranslate2's number format of matrices: none (float32), int8 and so on, or
+        `quantize` is ctranslate2's number format for matrices: none (float32), int8 and so on, or
         auto: the fastest on this processor.
         """
         runs = [Path(path) for path in ([run] if isinstance(run, str | Path) else run)]
@@ -72,7 +72,7 @@ class Translator:
             raise BadInput("there is no run to load: expected at least one folder")
         configs = [RunConfig.load(path) for path in runs]
         codec = _load_codec(runs, configs)
-        weights = [weights_file(*both)[1] for both in zip(runs, configs, strict=True)]
+        weights = [weights_file(*pair)[1] for pair in zip(runs, configs, strict=True)]
         loaded = choose_engine(
             runs, configs, codec, engine=engine, device=device, quantize=quantize
         )
@@ -96,16 +96,16 @@ class Translator:
         align: bool = False,
         **settings: Any,
     ) -> Translations:
-        """Translate many texts; `settings` are those of SearchConfig: beam, alpha, nbest and so on.
+        """Translate texts; `settings` are fields of SearchConfig: beam, alpha, nbest and so on.
 
         The sentences of a text are translated one by one and joined, because models are trained on
         single sentences. Candidate k joins the k-th best translations of the sentences, and its
-        score is the sum of their scores. `split=False` translates each text whole, as test sets
-        are.
+        score is the sum of their scores. `split=False` translates each text as a whole, as is usual
+        for test sets.
 
         With `prefixes`, the translation of each text begins with its prefix; a text whose prefix
-        has several sentences is translated whole. With `align`, candidates have word alignments.
-        The result is a list, which a notebook shows as a table.
+        has several sentences is translated as a whole. With `align`, candidates have word
+        alignments. The result is a list, which a notebook shows as a table.
         """
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise BadInput(f"expected a list of texts, found {texts!r:.60}")
@@ -133,10 +133,10 @@ class Translator:
         """Translate any number of texts, in order, holding a window of them in memory.
 
         `batch` is the number of sentences searched side by side (by default the engine's choice),
-        `window` the number of batches read ahead; neither changes a translation. `ready` returns
+        `window` the number of batches to read ahead; neither changes a translation. `ready` returns
         whether the next text can be read without waiting; if not, the texts read so far are
-        translated at once. `advance` is called with the number of texts that were finished. The
-        other arguments are those of `translate`.
+        translated at once. `advance` is called with the number of texts finished since the last
+        call. The other arguments are as for `translate`.
         """
         config = self.config.search.replace(**settings)
         if not config.sample and config != config.replace(**SAMPLING):
@@ -166,10 +166,10 @@ class Translator:
         align: bool = False,
         **settings: Any,
     ) -> list[Candidate]:
-        """Score given translations as the search would; `first` numbers the first pair.
+        """Score given translations as the search would; `first` is the first pair's number.
 
-        Each pair is scored whole, even if it has several sentences, because it is not known which
-        sentence of the translation belongs to which sentence of the text.
+        Each pair is scored as a whole, even if it has several sentences, because it is not known
+        which sentence of the translation belongs to which sentence of the text.
         """
         config = self.config.search.replace(**settings)
         encoded = [
@@ -177,18 +177,18 @@ class Translator:
             for source, target in pairs
         ]
         limit = self.config.model.max_len
-        for number, both in enumerate(encoded, start=first):
-            if max(map(len, both)) > limit:
+        for number, pair in enumerate(encoded, start=first):
+            if max(map(len, pair)) > limit:
                 raise BadInput(
-                    f"pair {number:,} has {max(map(len, both)):,} subwords on a side: "
+                    f"pair {number:,} has {max(map(len, pair)):,} subwords on a side: "
                     f"the model scores at most {limit:,}"
                 )
         log_probabilities = [0.0] * len(pairs)
         order = sorted(range(len(pairs)), key=lambda i: sum(map(len, encoded[i])))
         for indices in _batched(order, SCORE_BATCH):
             scores = self.engine.score([encoded[i] for i in indices])
-            for i, of_tokens in zip(indices, scores, strict=True):
-                log_probabilities[i] = sum(of_tokens)
+            for i, token_scores in zip(indices, scores, strict=True):
+                log_probabilities[i] = sum(token_scores)
         scored = []
         rows = zip(pairs, encoded, log_probabilities, strict=True)
         for (text, _), (source_ids, target_ids), log_probability in rows:
@@ -220,7 +220,7 @@ class Translator:
         batch: int,
         advance: Callable[[int], None],
     ) -> None:
-        """Search all segments of some texts and store their hypotheses."""
+        """Search all segments of the texts and store their hypotheses."""
         segments = [(text, index) for text in texts for index in range(len(text.segments))]
         jobs = [text.job(index) for text, index in segments]
         advance(sum(not text.segments for text in texts))
@@ -248,7 +248,7 @@ class Translator:
 
 
 def _load_codec(runs: Sequence[Path], configs: Sequence[RunConfig]) -> Codec:
-    """Load the subwords of one or several runs; refuse runs with different ones."""
+    """Load the subwords shared by the runs; refuse runs whose subwords differ."""
     for run, config in zip(runs, configs, strict=True):
         config.require("translation", run)
     codec, *others = (

@@ -18,7 +18,7 @@ class Job:
 
     source: Ints  # token ids, </s> last
     prefix: Sequence[int] = ()  # token ids that the output must begin with
-    number: tuple[int, ...] = ()  # identifies the job: samples depend on it and the seed only
+    number: tuple[int, ...] = ()  # identifies the job; samples depend only on it and the seed
     classes: Sequence[int] = ()  # for a constraint: the lexicon's class of each word to parse
 
 
@@ -47,9 +47,9 @@ def length_penalty(length: float, config: SearchConfig) -> float:
 
 
 def output_limit(job: Job, config: SearchConfig, max_positions: int) -> int:
-    """Return the length of the longest output of a job, </s> included.
+    """Return the maximum output length for a job, </s> included.
 
-    `extra` counts from the source or from the prefix, whichever is longer.
+    `extra` is added to the length of the source or the prefix, whichever is longer.
     """
     return min(max(len(job.source), len(job.prefix)) + config.extra, max_positions)
 
@@ -57,7 +57,7 @@ def output_limit(job: Job, config: SearchConfig, max_positions: int) -> int:
 class Engine(Protocol):
     """Translates token ids to token ids."""
 
-    name: str  # for people
+    name: str  # for messages
     batch: int  # the default number of sentences to search side by side
 
     def search(
@@ -65,14 +65,14 @@ class Engine(Protocol):
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield each job's index and its `nbest` hypotheses, best first, as jobs finish.
 
-        Jobs may come in any order. `batch` sentences are searched side by side, longest first.
+        Results may come in any order. `batch` sentences are searched side by side, longest first.
         """
 
     def lanes(self) -> "Sequence[Engine]":
         """Return engines that may search at the same time, each in its own thread."""
 
     def score(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[list[float]]:
-        """Return the log-probability of each token of given targets, </s> included."""
+        """Return the log-probability of each token of the given targets, </s> included."""
 
     def align(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[npt.NDArray[np.float32]]:
         """Return how much each target token attends to each source token. (target, source)."""

@@ -1,11 +1,11 @@
-"""The fastest engine on CPUs: CTranslate2, on an export of the model.
+"""The fastest engine on CPUs: CTranslate2 with an exported model.
 
 Its beam search differs from ours (decoding/search.py): a hypothesis that ends frees its place for
 the next best, and a sentence is done when `beam` hypotheses have ended (with alpha = 0, when the
-best one has). All hypotheses that ended are scored here, with our length penalty.
+best one has). All ended hypotheses are scored here, with our length penalty.
 
-CTranslate2 has one length limit for a batch, and suppressing a word changes the probabilities of
-the others. So a batch is first searched with its largest limit and with all words. Sentences whose
+CTranslate2 has one length limit per batch, and suppressing a word changes the probabilities of the
+others. So a batch is first searched with its largest limit and with all words. Sentences whose
 outputs are not allowed are searched again with their own limit and, if necessary, with the
 forbidden words suppressed.
 """
@@ -32,34 +32,34 @@ from transduce.subwords import EOS, Codec
 from transduce.system.processes import cores
 from transduce.translation.types import Engine, Hypothesis, Ints, Job, output_limit
 
-AHEAD = 2  # batches that wait for each worker
-IMPOSSIBLE = -1e9  # CTranslate2 gives lower scores to hypotheses that only fill the beam
+AHEAD = 2  # queued batches per worker
+IMPOSSIBLE = -1e9  # CTranslate2 gives lower scores only to hypotheses that pad the beam
 
 Tokens = list[str]
 
 
 class IndexedJob(NamedTuple):
-    """A job and its number in the search, from 0."""
+    """A job and its index in the search."""
 
     number: int
     job: Job
 
 
 class Output(NamedTuple):
-    """A hypothesis of the library, and the sum of the log-probabilities that it counts."""
+    """A hypothesis from CTranslate2, with the sum of its tokens' log-probabilities."""
 
     ids: list[int]
     total: float
-    ended: bool  # by </s>, not by its limit
+    ended: bool  # by </s>, not by the length limit
 
 
-Found = tuple[IndexedJob, list[Output]]
+JobOutputs = tuple[IndexedJob, list[Output]]
 
 
 class CTranslate2Engine:
-    """Searches with one worker for each core, each with one thread.
+    """Searches with one single-threaded worker per core.
 
-    Several threads for one sentence would wait for each other at every product of small matrices.
+    Several threads working on one sentence would wait for each other at every small matrix product.
     """
 
     batch = 32
@@ -67,7 +67,7 @@ class CTranslate2Engine:
     def __init__(self, folder: Path, codec: Codec, model: ModelConfig, quantize: str) -> None:
         self.model, self.codec = model, codec
         self.workers = cores()
-        self.load_sampler: Callable[[], Engine] | None = None  # another engine, which samples
+        self.load_sampler: Callable[[], Engine] | None = None  # loads an engine that can sample
         self.name = f"ctranslate2 on cpu, {'float32' if quantize == 'none' else quantize}"
         self.number = {name: number for number, name in enumerate(codec.target.names)}
         self.forbidden = frozenset(codec.target.forbidden_ids())
@@ -86,7 +86,7 @@ class CTranslate2Engine:
 
     @classmethod
     def load(cls, run: Path, config: RunConfig, codec: Codec, quantize: str = "none") -> Self:
-        """Load the model of a run folder; export it first unless the export is cached."""
+        """Load the model from a run folder; export it first unless the export is cached."""
         CTRANSLATE2.require_support(config.model)
         chosen = choose_quantization(quantize)
         compute_type = "float32" if chosen == "none" else chosen
@@ -113,9 +113,9 @@ class CTranslate2Engine:
             remaining = []
             # The number of hypotheses matters only with alpha = 0: then the best ends the search.
             count = config.beam if config.alpha or not any_limit else config.nbest
-            for found in self._in_parallel(batches, config, count=count, strict=strict):
+            for results in self._in_parallel(batches, config, count=count, strict=strict):
                 allowed = []
-                for indexed, outputs in found:
+                for indexed, outputs in results:
                     if strict or self._is_allowed(indexed.job, outputs, config):
                         allowed.append((indexed, outputs))
                     else:
@@ -137,7 +137,7 @@ class CTranslate2Engine:
         return [lane] * self.workers
 
     def score(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[list[float]]:
-        """Return the log-probability of each token of given targets, </s> included."""
+        """Return the log-probability of each token of the given targets, </s> included."""
         scored = self.translator.score_batch(
             [self._source(source) for source, _ in pairs],
             [self._target(target[:-1]) for _, target in pairs],  # CTranslate2 adds </s>
@@ -147,10 +147,10 @@ class CTranslate2Engine:
         return [result.log_probs for result in scored]
 
     def align(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[npt.NDArray[np.float32]]:
-        """Return the decoder's attention to the source, the mean of the last layer's heads."""
+        """Return the decoder's attention to the source, averaged over the last layer's heads."""
         alignments = []
         for source, target in pairs:
-            if len(source) == 1:  # </s> only, which it does not search
+            if len(source) == 1:  # only </s>, which CTranslate2 does not search
                 alignments.append(np.ones((len(target), 1), np.float32))
                 continue
             (result,) = self.translator.translate_batch(
@@ -163,14 +163,15 @@ class CTranslate2Engine:
                 return_attention=True,
             )
             weights = np.array(result.attention[0], np.float32)
-            # It omits the weights of the </s> that it added to the source: they complete 1.
+            # CTranslate2 omits the weights of the </s> that it added to the source. Each row of
+            # weights sums to 1.
             alignments.append(np.column_stack([weights, 1 - weights.sum(1)]))
         return alignments
 
     def _batches(
         self, jobs: list[IndexedJob], config: SearchConfig, size: int, *, any_limit: bool
     ) -> list[list[IndexedJob]]:
-        """Make batches of similar lengths; unless `any_limit`, all of a batch have one limit."""
+        """Make batches of similar lengths; unless `any_limit`, each batch has one length limit."""
         jobs = sorted(jobs, key=lambda indexed: -len(indexed.job.source))
         size = max(1, min(size, -(-len(jobs) // self.workers)))
         groups: dict[int, list[IndexedJob]] = {}
@@ -185,11 +186,11 @@ class CTranslate2Engine:
 
     def _in_parallel(
         self, batches: Iterable[list[IndexedJob]], config: SearchConfig, *, count: int, strict: bool
-    ) -> Iterator[list[Found]]:
+    ) -> Iterator[list[JobOutputs]]:
         """Yield the outputs of each batch, while later batches are queued for the workers."""
         queued: collections.deque[tuple[list[IndexedJob], list[Any]]] = collections.deque()
 
-        def oldest() -> list[Found]:
+        def oldest() -> list[JobOutputs]:
             jobs, results = queued.popleft()
             outputs = [self._outputs(result.result(), config) for result in results]
             return list(zip(jobs, outputs, strict=True))
@@ -205,7 +206,7 @@ class CTranslate2Engine:
     def _begin(
         self, jobs: list[Job], config: SearchConfig, *, count: int, strict: bool
     ) -> list[Any]:
-        """Start to search one batch for `count` hypotheses of each job."""
+        """Start searching a batch for `count` hypotheses per job."""
         prefixes = [self._target(job.prefix) for job in jobs]
         return self.translator.translate_batch(  # type: ignore[no-any-return]
             [self._source(job.source) for job in jobs],
@@ -237,7 +238,7 @@ class CTranslate2Engine:
         return outputs
 
     def _is_allowed(self, job: Job, outputs: list[Output], config: SearchConfig) -> bool:
-        """Return whether all outputs of a job are within its limit and without forbidden words."""
+        """Return whether all outputs are within the job's limit and have no forbidden words."""
         limit = self._limit(job, config)
         return all(
             len(output.ids) < limit
@@ -247,22 +248,22 @@ class CTranslate2Engine:
         )
 
     def _scored(
-        self, found: list[Found], config: SearchConfig, *, strict: bool
+        self, results: list[JobOutputs], config: SearchConfig, *, strict: bool
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield the outputs of a batch with our scores.
 
-        Some log-probabilities are computed here: those of prefixes, to which the search gives
-        probability 1, of the end of outputs that were cut at the limit, and those of a strict
+        Some log-probabilities are computed here: for outputs with a prefix, to which the search
+        gives probability 1; for outputs cut at the limit, which lack </s>; and after a strict
         search, which renormalises without the suppressed words.
         """
         inexact = [
             (indexed.job.source, np.array([*output.ids, EOS]))
-            for indexed, outputs in found
+            for indexed, outputs in results
             for output in outputs
             if strict or indexed.job.prefix or not output.ended
         ]
         totals = map(math.fsum, self.score(inexact) if inexact else ())
-        for indexed, outputs in found:
+        for indexed, outputs in results:
             hypotheses = []
             for output in outputs:
                 exact = output.ended and not (strict or indexed.job.prefix)

@@ -1,4 +1,4 @@
-"""Our own engine: the model in torch, with the search of `decoding`."""
+"""Our own engine: the PyTorch model, with the search in `decoding`."""
 
 import copy
 import logging
@@ -34,7 +34,7 @@ logger = logging.getLogger("transduce")
 
 
 class TorchEngine:
-    """Searches with a model or an ensemble of several; any number of threads may use it.
+    """Searches with a model or an ensemble; any number of threads may use it.
 
     If a value exceeds the range of float16, the sentence is computed again in a wider format.
     """
@@ -53,7 +53,7 @@ class TorchEngine:
         self._widening = threading.Lock()
         device = self.decoder.device.type
         large = max(model.config.d_model for model in self.models) > 256
-        # Larger batches of a large model are not faster on a CPU and take more memory.
+        # With a large model on a CPU, larger batches are not faster and take more memory.
         self.batch = 512 if device == "cuda" else 32 if large else 64
         together = f"{len(self.models)} models with " if len(self.models) > 1 else ""
         self.name = f"{together}torch on {device}"
@@ -68,7 +68,7 @@ class TorchEngine:
         *,
         constrain: Constrain | None = None,
     ) -> Self:
-        """Load the models of run folders."""
+        """Load the models from run folders."""
         on = choose_device(device)
         if on.type == "cpu":
             torch.set_num_threads(cores())
@@ -104,7 +104,7 @@ class TorchEngine:
                 yield overflowed[number], hypotheses
 
     def _widened(self) -> "TorchEngine":
-        """Return an engine with the same models in a format of wider range."""
+        """Return an engine with the same models in a number format with a wider range."""
         dtype = self.models[0].dtype
         if dtype == torch.float32:
             raise BadRun(
@@ -123,22 +123,22 @@ class TorchEngine:
             return self._wide
 
     def lanes(self) -> list[Self]:
-        """Return this engine alone: all cores, or the GPU, work on one search."""
+        """Return only this engine: all cores, or the GPU, work on one search."""
         return [self]
 
     def score(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[list[float]]:
-        """Return the log-probability of each token of given targets, </s> included."""
+        """Return the log-probability of each token of the given targets, </s> included."""
         graphs.use(self.decoder.device)
         scores = log_probabilities(self.models, pairs)
         return self._recompute_nonfinite(scores, pairs, TorchEngine.score)
 
     @torch.inference_mode()
     def align(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[npt.NDArray[np.float32]]:
-        """Return the decoder's attention to the source, the mean of the last layer's heads.
+        """Return the decoder's attention to the source, averaged over the last layer's heads.
 
-        The last layer, at the step that writes a token, finds the most links. On the built-in
-        corpus they are right for 93% of the words with six layers, 95% with two. The layer below
-        reaches 83% and 39%; the step that reads the token, 25% and 8%.
+        The attention of the last layer, at the step that writes a token, gives the best links. On
+        the built-in corpus they are correct for 93% of the words with six layers, 95% with two. The
+        layer below reaches 83% and 39%; the step that reads the token, 25% and 8%.
         """
         graphs.use(self.decoder.device)
         each = [cross_attention(transformer(model), pairs) for model in self.models]
@@ -154,7 +154,7 @@ class TorchEngine:
         pairs: Sequence[tuple[Ints, Ints]],
         compute: "Callable[[TorchEngine, list[tuple[Ints, Ints]]], list[T]]",
     ) -> list[T]:
-        """Compute those results again in a wider format that are infinite or NaN."""
+        """Recompute the infinite or NaN results in a wider number format."""
         bad = [index for index, result in enumerate(results) if not _is_finite(result)]
         if bad:
             again = compute(self._widened(), [pairs[index] for index in bad])
@@ -168,7 +168,7 @@ def _is_finite(result: Any) -> bool:
 
 
 def _wider(dtype: torch.dtype) -> torch.dtype:
-    """Return the fastest format with a wider range that the GPU supports."""
+    """Return the fastest number format with a wider range that the GPU supports."""
     if dtype == torch.float16 and torch.cuda.is_available():
         has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
         return torch.bfloat16 if has_bf16 else torch.float32
@@ -176,13 +176,13 @@ def _wider(dtype: torch.dtype) -> torch.dtype:
 
 
 def _fits(model: Transducer, dtype: torch.dtype) -> bool:
-    """Return whether a format can hold the weights."""
+    """Return whether all weights are in the range of a number format."""
     most = torch.finfo(dtype).max
     return all(bool(weight.abs().amax() <= most) for weight in model.parameters() if weight.numel())
 
 
 def transformer(model: Transducer) -> Transformer:
-    """Return the model if it is a Transformer; refuse others."""
+    """Return the model if it is a Transformer; refuse other architectures."""
     if not isinstance(model, Transformer):
         raise BadInput(
             f"architecture = {model.config.architecture!r}: only a Transformer has attention "
@@ -192,7 +192,7 @@ def transformer(model: Transducer) -> Transformer:
 
 
 def cross_attention(model: Transformer, pairs: Sequence[tuple[Ints, Ints]]) -> list[Tensor]:
-    """Return the last layer's attention to the source, the mean of its heads. (target, source)."""
+    """Return the last layer's attention to the source, averaged over heads. (target, source)."""
     batch = make_batch(list(pairs)).to(model.output.device)
     by_pair = dict(zip(batch.order.tolist(), source_weights(model, batch), strict=True))
     return [by_pair[number][:, : len(source)] for number, (source, _) in enumerate(pairs)]

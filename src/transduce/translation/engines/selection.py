@@ -28,7 +28,7 @@ def choose_engine(
 ) -> Engine:
     """Load an engine; "auto" is the fastest installed one for the device.
 
-    That is torch on a GPU, and on a CPU CTranslate2 if it is installed and can represent the model.
+    On a GPU that is torch; on a CPU it is CTranslate2 if it is installed and supports the model.
     torch is imported only if it is the engine, or to look for a GPU.
     """
     if engine not in ENGINES:
@@ -52,7 +52,7 @@ def choose_engine(
     except (MissingExtra, BadInput, OSError) as error:
         if engine == "ctranslate2" or quantize not in UNQUANTIZED:
             raise
-        if isinstance(error, OSError):  # no folder for the export can be written
+        if isinstance(error, OSError):  # the export cannot be written
             logger.warning("the engine ctranslate2 cannot be used (%s): torch translates", error)
         return with_torch()
 
