@@ -1,12 +1,13 @@
 """The constraint that every output is a tree over exactly the words of its sentence.
 
-S sentences, k hypotheses of each, R = S * k rows, V symbols.
+S sentences, k hypotheses per sentence, R = S * k rows, V symbols.
 
 Each hypothesis counts the words left, the open brackets, the brackets opened in a row, and the
-symbols that its output may still have. A word is allowed while words are left, with a tag that the
-next word can have. A bracket may be opened while words are left and the output can still close it,
-and not too often in a row; it may be closed if it is not empty. The end is allowed when no words
-are left and no bracket is open. So some symbol is always allowed, and the output always fits.
+symbols that may still be written. A word is allowed while words are left, with a tag that the next
+word can have. A bracket may be opened while words are left and the output can still close it, and
+not too often in a row; it may be closed if it is not empty. The end is allowed when no words are
+left and no bracket is open. So some symbol is always allowed, and the output never exceeds its
+length limit.
 """
 
 from collections.abc import Sequence
@@ -19,12 +20,12 @@ from transduce.parsing.lexicon import Lexicon
 from transduce.parsing.sequences import CLOSE
 from transduce.subwords import EOS, SPECIAL, Coder
 
-IN_A_ROW = 16  # opening brackets; one of CRAFT's 30,830 trees has 8, none has more
+IN_A_ROW = 16  # maximum of consecutive opening brackets; CRAFT's 30,830 trees have at most 8
 NEVER, WORD, OPEN, SHUT, END = range(5)  # kinds of symbols
 
 
 class WellFormed:
-    """The state of each hypothesis, in tensors that a CUDA graph changes in place."""
+    """The state of each hypothesis, in tensors updated in place, as CUDA graphs require."""
 
     def __init__(
         self,
@@ -32,32 +33,32 @@ class WellFormed:
         tags: Tensor,
         slots: int,
         k: int,
-        room: int,
+        max_words: int,
         device: torch.device,
     ) -> None:
-        """Allocate states; `tags` (classes, V) says which symbols a word of a class may be."""
+        """Allocate states; `tags` (classes, V) says which symbols the words of a class may have."""
         self.kinds = torch.tensor(list(kinds), device=device)  # (V,)
         self.tags = tags.to(device)
         counts = torch.zeros(slots, k, dtype=torch.int64, device=device)
-        self.classes = counts.new_zeros(slots, room)
+        self.classes = counts.new_zeros(slots, max_words)
         self.words = counts.new_zeros(slots, 1)
         self.left, self.opened, self.row = (counts.clone() for _ in range(3))
-        self.room = counts.new_zeros(slots, 1)  # symbols before the end
+        self.budget = counts.new_zeros(slots, 1)  # symbols that may still be written before the end
 
     def begin(self, slots: Tensor, classes: Tensor, limits: Tensor) -> None:
-        """Start sentences in some slots with words of these classes. (n,), (n, room), (n,)."""
+        """Start sentences in some slots with words of these classes. (n,), (n, max_words), (n,)."""
         words = (classes != NONE).sum(1, keepdim=True)
         self.classes.index_copy_(0, slots, classes.clamp(min=0))
         self.words.index_copy_(0, slots, words)
         self.left.index_copy_(0, slots, words.expand(-1, self.left.size(1)))
         self.opened.index_fill_(0, slots, 0)
         self.row.index_fill_(0, slots, 0)
-        self.room.index_copy_(0, slots, limits[:, None] - 1)
+        self.budget.index_copy_(0, slots, limits[:, None] - 1)
 
     def allowed(self) -> Tensor:
         """Return which symbols are allowed next. (R, V)."""
         left, opened, row = self.left > 0, self.opened > 0, self.row
-        fits = self.left + self.opened + 2 <= self.room
+        fits = self.left + self.opened + 2 <= self.budget
         by_kind = torch.stack(
             [
                 torch.zeros_like(left),
@@ -80,23 +81,23 @@ class WellFormed:
         depth = self.opened.gather(1, parents)
         self.opened.copy_(depth + opens.long() - (kind == SHUT).long())
         self.row.copy_(torch.where(opens, self.row.gather(1, parents) + 1, 0))
-        self.room -= 1
+        self.budget -= 1
 
     def keep(self, slots: Tensor) -> None:
-        """Keep some of the slots."""
-        for name in ("classes", "words", "left", "opened", "row", "room"):
+        """Remove all slots but these."""
+        for name in ("classes", "words", "left", "opened", "row", "budget"):
             setattr(self, name, getattr(self, name)[slots])
 
 
 def well_formed(symbols: Coder, lexicon: Lexicon) -> Constrain:
-    """Return the factory of the constraint for a vocabulary of symbols."""
+    """Return a factory that makes the constraint for a vocabulary of symbols."""
     kinds = [_kind(number, name) for number, name in enumerate(symbols.names)]
     words = torch.tensor(kinds) == WORD
     tags = torch.ones(len(lexicon.classes), len(kinds), dtype=torch.bool)
     for number, allowed in enumerate(lexicon.classes):
-        if allowed:  # a class without tags allows all
+        if allowed:  # a class without tags allows every tag
             tags[number] = ~words | torch.tensor([name in allowed for name in symbols.names])
-    return lambda slots, k, room, device: WellFormed(kinds, tags, slots, k, room, device)
+    return lambda slots, k, max_words, device: WellFormed(kinds, tags, slots, k, max_words, device)
 
 
 def _kind(number: int, name: str) -> int:

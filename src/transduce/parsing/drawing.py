@@ -5,13 +5,13 @@ from html import escape
 from transduce.parsing.trees import Tree, unescape
 from transduce.system.files import FILE_MARK
 
-SIZE = 15  # of letters, in pixels
+SIZE = 15  # font size, in pixels
 GAP = 16  # between words
 ROW = 44  # from one row of labels to the next
 MARGIN = 20
 WORD_ROW = 26  # from a tag to its word
-ABOVE, BELOW = 15, 6  # space around a label that lines leave free
-ROUND = 6  # the radius of corners
+ABOVE, BELOW = 15, 6  # space between a label and its lines
+ROUND = 6  # corner radius
 NARROW = frozenset("iljtfrI.,:;'`!|()[] ")
 COLOURS = {"N": "#0072B2", "V": "#D55E00", "P": "#009E73", "S": "#000000", "A": "#A0568A"}
 OTHER = "#606060"
@@ -81,7 +81,7 @@ def _columns(tree: Tree) -> tuple[dict[int, float], float]:
 
 
 def _line(x: float, y: float, to_x: float, to_y: float) -> str:
-    """Draw a line down from a constituent, across, and down to a child, so that no two cross."""
+    """Draw a line down from a constituent, across, and down to a child; lines never cross."""
     bend = min(ROUND, abs(to_x - x))
     side = bend if to_x > x else -bend
     across = y + BELOW + ROUND
@@ -92,7 +92,7 @@ def _line(x: float, y: float, to_x: float, to_y: float) -> str:
 
 
 def _width(text: str) -> float:
-    """Estimate the width of a text; the viewer's font is not known."""
+    """Estimate the width of a text; the viewer's font is unknown."""
     return sum(0.38 if c in NARROW else 1.0 if ord(c) > 0x2E80 else 0.64 for c in text) * SIZE
 
 

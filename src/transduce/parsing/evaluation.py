@@ -2,11 +2,11 @@
 
 EVALB's rules:
 - A word whose tag is deleted (punctuation, traces) is ignored and has no position.
-- A label is compared up to its first - or =; PRT equals ADVP. Brackets around ignored words only,
-  and TOP, are left out; any other root counts, even without a label.
-- Gold and guess must have the same words, else the sentence is an error and not scored; a guess
-  without any words to score is skipped.
-- The length of a sentence is the number of all its words, punctuation included.
+- A label is compared up to its first - or =; PRT equals ADVP. TOP and brackets that contain only
+  ignored words are left out; any other root counts, even without a label.
+- Gold and guess must have the same words; otherwise the sentence is an error and not scored. A
+  guess without any words to score is skipped.
+- The length of a sentence is the number of its words, including punctuation.
 """
 
 import re
@@ -38,9 +38,9 @@ class TreeScore:
     matched: int = 0
     gold: int = 0
     guessed: int = 0
-    crossing: int = 0  # brackets of the guess that cross a gold bracket
+    crossing: int = 0  # guessed brackets that cross a gold bracket
     words: int = 0
-    tags: int = 0  # correct ones
+    tags: int = 0  # number of correct tags
 
     @property
     def exact(self) -> bool:
@@ -50,7 +50,7 @@ class TreeScore:
 
 @dataclass(frozen=True, slots=True)
 class Parseval:
-    """EVALB's scores of many sentences, in percent except for counts."""
+    """EVALB's scores for many sentences, in percent except for counts."""
 
     sentences: int
     errors: int
@@ -59,9 +59,9 @@ class Parseval:
     precision: float
     f1: float
     exact: float
-    crossing: float  # per sentence, not in percent
+    crossing: float  # mean per sentence, not in percent
     no_crossing: float
-    few_crossing: float  # two or less
+    few_crossing: float  # two or fewer
     tagging: float
 
 
@@ -95,7 +95,7 @@ def score_tree(gold: Tree, guess: Tree | None) -> TreeScore:
 
 
 def score_files(guesses: str | Path, gold: str | Path) -> list[TreeScore]:
-    """Compare the trees of two files, tree by tree.
+    """Compare the trees in two files, tree by tree.
 
     If there is one guess per line, an empty line or (()) is a missing guess.
     """
@@ -114,7 +114,7 @@ def score_files(guesses: str | Path, gold: str | Path) -> list[TreeScore]:
 
 
 def summarize(scores: Iterable[TreeScore], cutoff: int | None = None) -> Parseval:
-    """Return the scores of all sentences, or of those up to `cutoff` words."""
+    """Return the scores for all sentences, or only those with up to `cutoff` words."""
     chosen = [score for score in scores if cutoff is None or score.length <= cutoff]
     valid = [score for score in chosen if score.status == 0]
     matched = sum(score.matched for score in valid)

@@ -15,16 +15,16 @@ from transduce.parsing.sequences import CLOSE, MASK
 from transduce.system.files import read_checksummed, write_checksummed
 
 FORMAT = 1
-FREQUENT = 20  # occurrences after which a word has only the tags seen so far
+FREQUENT = 20  # a word with at least this many occurrences can only have the tags seen in training
 RARE = 0  # the class of all other words
 
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """Classes of words, each with the tags that its words can have."""
+    """Word classes, each with the tags that its words can have."""
 
-    classes: tuple[tuple[str, ...], ...]  # the first is that of rare words; no tags: any tag
-    words: Mapping[str, int]  # the classes of frequent words
+    classes: tuple[tuple[str, ...], ...]  # the first is for rare words; no tags: any tag
+    words: Mapping[str, int]  # the class of each frequent word
 
     def of(self, word: str) -> int:
         """Return the class of a word."""
@@ -32,7 +32,7 @@ class Lexicon:
 
     @classmethod
     def learn(cls, words: Iterable[str], symbols: Iterable[str]) -> Self:
-        """Learn from lines of words and lines of the symbols of their trees."""
+        """Learn a lexicon from lines of words and the symbols of their trees."""
         tag_counts: dict[str, Counter[str]] = defaultdict(Counter)
         for line, tree in zip(words, symbols, strict=True):
             tags = [s for s in tree.split(" ") if s != CLOSE and not s.startswith("(")]
@@ -57,7 +57,7 @@ class Lexicon:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a lexicon that `save` wrote."""
+        """Read a lexicon written by `save`."""
         fields = {"classes": list[list[str]], "words": dict[str, int]}
         content = read_checksummed(path, FORMAT, "the tags of words", fields)
         return cls(tuple(map(tuple, content["classes"])), content["words"])

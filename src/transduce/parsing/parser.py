@@ -18,12 +18,12 @@ from transduce.translation.engines.pytorch import TorchEngine
 from transduce.translation.streaming import read_blocks
 from transduce.translation.types import Engine, Ints, Job
 
-WINDOW = 20  # batches that are read ahead, to search sentences of similar length together
-HYPHEN = "HYPH"  # a tag of treebanks that split compounds at hyphens
+WINDOW = 20  # batches to read ahead, so that sentences of similar length are searched together
+HYPHEN = "HYPH"  # a tag in treebanks that split compounds at hyphens
 
 
 class Parser:
-    """A trained parser: a sentence in, a tree over exactly its words out.
+    """A trained parser: returns a tree over exactly the words of a sentence.
 
     >>> parser = Parser.load("runs/parser")
     >>> parser("Annexin binds calcium.")
@@ -44,7 +44,7 @@ class Parser:
 
     @classmethod
     def load(cls, run: str | Path, *, device: str = "auto") -> Self:
-        """Load the parser of a run folder."""
+        """Load the parser from a run folder."""
         run = Path(run)
         if not run.exists():
             raise BadRun(f"there is no parser {run}: `transduce paper table4` trains one")
@@ -63,7 +63,7 @@ class Parser:
         return cls(engine, codec, config, lexicon, weights_file(run, config)[1])
 
     def __call__(self, sentence: str) -> Tree:
-        """Parse one sentence of ordinary text."""
+        """Parse one sentence of plain text."""
         if not isinstance(sentence, str):
             raise BadInput(f"expected one sentence, found {sentence!r:.60}: parse() takes several")
         (tree,) = self.parse([sentence])
@@ -72,7 +72,7 @@ class Parser:
         return tree
 
     def words(self, sentence: str, *, cut: bool = False) -> list[str]:
-        """Return the words of a sentence; with `cut`, they are separated by spaces already."""
+        """Return the words of a sentence; with `cut`, they are already separated by spaces."""
         return split_words(sentence) if cut else tokenize(sentence, hyphens=self.hyphens)
 
     def parse(
@@ -109,7 +109,7 @@ class Parser:
         advance: Callable[[int], None] = lambda done: None,
         **settings: Any,
     ) -> list[Tree | None]:
-        """Return a tree over the words of each sentence; `first` numbers the first of them."""
+        """Return a tree over the words of each sentence; `first` is the first sentence's number."""
         config = self.config.search.replace(**{"nbest": 1, **settings})
         jobs: list[tuple[int, Job]] = []
         for index, words in enumerate(sentences):

@@ -1,4 +1,4 @@
-"""Train a parser on trees, as the paper did: from words to symbols (6.3).
+"""Train a parser on trees, as in the paper: it translates words to symbols (6.3).
 
 RUN/trees/
   manifest.json              the trees that the run was started with
@@ -60,9 +60,9 @@ def train_parser(
 ) -> Path:
     """Train a parser on a file of trees in brackets, and return its run folder.
 
-    Without `valid`, a part of the trees is held out. With `masked`, the model predicts constituents
-    but not the tags of words. The other arguments are those of `train`. Called again with the same
-    arguments, it resumes after a stop.
+    Without `valid`, some of the trees are held out. With `masked`, the model predicts constituents
+    but not the tags of words. The other arguments are as for `train`. Called again with the same
+    arguments, it resumes an interrupted run.
 
     >>> from transduce import train_parser
     >>> run = train_parser("train.trees", out="runs/new-parser", valid="dev.trees")
@@ -100,7 +100,7 @@ def train_parser(
 
 @dataclasses.dataclass(frozen=True)
 class _TreeFiles:
-    """The trees to train on, and the folder that holds them as pairs of lines."""
+    """The trees to train on, and the folder where they are stored as pairs of lines."""
 
     run: Path
     trees: Path
@@ -121,13 +121,13 @@ class _TreeFiles:
         return self.folder / f"{part}.words", self.folder / f"{part}.symbols"
 
     def require_usable(self) -> None:
-        """Refuse files that cannot be read again, and folders of other runs."""
+        """Refuse files that cannot be read again, and folders of runs that are not parsers."""
         require_rereadable((file.path for file in self.files.values()), "a file of trees")
         if (self.run / "config.json").exists():
             RunConfig.load(self.run).require("parsing", self.run)
 
     def done(self) -> bool:
-        """Return whether all trees are written as pairs; refuse other arguments than before."""
+        """Return whether all trees are written as pairs; refuse arguments that have changed."""
         path = self.folder / MANIFEST
         if not path.exists():
             return False
@@ -159,10 +159,10 @@ class _TreeFiles:
             written = empty = 0
             with (
                 progress.track(f"reading {file.path}", None, "trees") as advance,
-                atomic_write(words) as left,
-                atomic_write(symbols) as right,
-                left.open("w", encoding="utf-8", newline="\n") as sources,
-                right.open("w", encoding="utf-8", newline="\n") as targets,
+                atomic_write(words) as words_temporary,
+                atomic_write(symbols) as symbols_temporary,
+                words_temporary.open("w", encoding="utf-8", newline="\n") as sources,
+                symbols_temporary.open("w", encoding="utf-8", newline="\n") as targets,
             ):
                 for tree in map(normalize, read_trees(file.path)):
                     advance(1)
@@ -180,12 +180,12 @@ class _TreeFiles:
         )
 
     def codec(self, config: TrainConfig, progress: Progress) -> Codec:
-        """Return the subwords of words and the symbols of trees: those of the run, or new ones."""
+        """Return the run's subwords (for words) and symbols (for trees); learn them if missing."""
         if (self.run / "subwords.json").exists():
             return Codec.load(self.run / "subwords.json")
         words, symbols = self.pair("train")
         size = config.vocabulary or default_vocabulary_size(sum(map(len, read_lines(words))))
-        assert config.subwords != "sentencepiece"  # only imported models have it
+        assert config.subwords != "sentencepiece"  # only imported models use it
         codec = Codec(
             Subwords.learn(read_lines(words), size, config.subwords),
             Symbols.learn(read_lines(symbols)),

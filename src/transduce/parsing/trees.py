@@ -1,4 +1,4 @@
-"""Trees in the bracket notation of the Penn Treebank: read, normalise, write.
+"""Read, normalise and write trees in the bracket notation of the Penn Treebank.
 
     ( (S (NP-SBJ-1 (NN Annexin)) (VP (VBZ binds) (NP (NN calcium))) (. .)) )
 
@@ -18,10 +18,10 @@ TOP = "TOP"  # the label of the bracket around a whole tree
 TOPS = frozenset({"", TOP, "ROOT", "S1", "VROOT"})  # its labels in other treebanks
 TRACE = "-NONE-"  # the tag of moved or omitted words
 ESCAPES = {"(": "-LRB-", ")": "-RRB-"}  # for brackets inside words
-# Only ASCII white space separates, as in EVALB: some words of CRAFT contain a thin space.
+# Only ASCII white space separates tokens, as in EVALB: some words in CRAFT contain a thin space.
 TOKEN = re.compile(r"(?a:\((?P<label>[^\s()]*)|(?P<close>\))|(?P<word>[^\s()]+))")
-CATEGORY = re.compile(r"[^-=|]+")  # NP of NP-SBJ-1 and NP=2, ADVP of ADVP|PRT
-WIDTH = 100  # of indented text
+CATEGORY = re.compile(r"[^-=|]+")  # matches NP in NP-SBJ-1 and NP=2, ADVP in ADVP|PRT
+WIDTH = 100  # maximum line width of indented trees
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -100,14 +100,14 @@ class Tree:
 
 
 def escape(word: str) -> str:
-    """Return a word as trees write it, with brackets as -LRB- and -RRB-."""
+    """Return a word as it is written in trees, with brackets as -LRB- and -RRB-."""
     for bracket, name in ESCAPES.items():
         word = word.replace(bracket, name)
     return word
 
 
 def unescape(word: str) -> str:
-    """Return a word of a tree as ordinary text."""
+    """Return a word from a tree as plain text."""
     for bracket, name in ESCAPES.items():
         word = word.replace(name, bracket)
     return word
@@ -127,14 +127,14 @@ class _Open:
 
 
 def read_trees(path: str | Path) -> Iterator[Tree]:
-    """Yield the trees of a file, plain or compressed; `-` is standard input."""
+    """Yield the trees in a file, plain or compressed; `-` is standard input."""
     return parse_trees(read_lines(path), display_name(path))
 
 
 def parse_trees(lines: Iterable[str], name: str) -> Iterator[Tree]:
-    """Yield the trees of some lines: one per line, or indented over several lines.
+    """Yield the trees in some lines: one per line, or indented over several lines.
 
-    A line that begins with a bracket begins a tree, so errors name the right tree.
+    A line that begins with a bracket begins a new tree, so errors name the right tree.
     """
     stack: list[_Open] = []
     count = 0
@@ -159,14 +159,14 @@ def parse_trees(lines: Iterable[str], name: str) -> Iterator[Tree]:
 
 
 def _add(stack: list[_Open], token: re.Match[str], number: int, where: str) -> None:
-    """Open a bracket, or put a word into the one that is open."""
+    """Open a bracket, or put a word into the innermost open one."""
     word = token["word"]
     if word is not None and not stack:
         raise BadInput(f"{where}: {word} is outside all brackets: expected (TAG word)")
-    beside = stack[-1].word if stack and stack[-1].word is not None else word
-    if beside is not None and (stack[-1].children or stack[-1].word is not None):
+    leaf = stack[-1].word if stack and stack[-1].word is not None else word
+    if leaf is not None and (stack[-1].children or stack[-1].word is not None):
         raise BadInput(
-            f"{where}: {beside} is not alone in its bracket: each word needs its own, (TAG word); "
+            f"{where}: {leaf} is not alone in its bracket: each word needs its own, (TAG word); "
             "brackets inside words are written -LRB- and -RRB-"
         )
     if word is None:
@@ -198,11 +198,11 @@ def _unclosed(name: str, stack: list[_Open]) -> BadInput:
 
 
 def normalize(tree: Tree) -> Tree | None:
-    """Return a tree as parsers are trained and scored on it, or None if no word is left.
+    """Return a tree in the form used for training and scoring, or None if no word is left.
 
-    As usual since Collins: traces and constituents without words are removed, and so are function
-    tags and indices (NP-SBJ-1 and NP=2 become NP; -LRB- stays); the root is TOP. Unary chains such
-    as NP over NP stay.
+    As usual since Collins, traces and constituents without words are removed, and so are function
+    tags and indices (NP-SBJ-1 and NP=2 become NP; -LRB- is kept). The root is TOP. Unary chains,
+    such as NP over NP, are kept.
     """
     stack: list[list[Tree]] = [[]]
     for node, entered in tree.visits():

@@ -1,13 +1,13 @@
-"""Tokenise ordinary text as the Penn Treebank does.
+"""Tokenise plain text as in the Penn Treebank.
 
-Text that is tokenised already, with spaces between words, needs only `split_words`.
+Text that is already tokenised, with spaces between words, needs only `split_words`.
 """
 
 import re
 
 from transduce.parsing.trees import escape
 
-# Patterns and replacements, applied in this order to a sentence with a space at either end.
+# Patterns and replacements, applied in this order to a sentence with a space at each end.
 RULES = [
     (re.compile(pattern), replacement)
     for pattern, replacement in [
@@ -15,13 +15,13 @@ RULES = [
         (r'"|”', " '' "),
         (r"(?<=\s)(['‘])(?=\w)", r" \1 "),
         (r"(\.\.\.|--|[()\[\]{}<>;!?…—$#&]|(?<=\d)%|[,:](?![\d/])|(?<!\d)[,:](?!//))", r" \1 "),
-        (r"\.(?=[\s)\]}'’]*$)", " . "),  # elsewhere it belongs to an abbreviation
+        (r"\.(?=[\s)\]}'’]*$)", " . "),  # elsewhere, a period belongs to an abbreviation
         (r"(?i)(?<=\w)(n['’]t)(?!\w)", r" \1 "),
         (r"(?i)(?<=\w)(['’](?:s|re|ve|ll|d|m)?)(?!\w)", r" \1 "),
         (r"(?i)\b(can)(not)\b", r"\1 \2"),
     ]
 ]
-# Newer treebanks split compounds at hyphens and slashes, but not after a prefix, nor in URLs.
+# Newer treebanks split compounds at hyphens and slashes, but not after a prefix or in URLs.
 HYPHEN = re.compile(r"(?<=[\w+])([-–/])(?=\w)")
 PREFIX = re.compile(
     r"(?i:anti|auto|bi|co|de|ex|inter|intra|mid|multi|non|over|post|pre|re|semi|sub|super|un|\w)-"
@@ -44,5 +44,5 @@ def tokenize(sentence: str, *, hyphens: bool = False) -> list[str]:
 
 
 def split_words(line: str) -> list[str]:
-    """Return the words of a line that are separated by white space."""
+    """Return the words of a line, separated by white space."""
     return [escape(word) for word in re.findall(r"(?a:\S+)", line)]

@@ -1,5 +1,5 @@
-"""Recipes: one TOML file says which data, which model, how long, and how to evaluate. No torch.
+"""Recipes: TOML files that specify the data, model, training time and evaluation. No torch.
 
-`recipe` reads and checks recipe files, `data` finds and downloads their texts. The recipes that
-come with the package are the .toml files here.
+`recipe` reads and checks recipe files; `data` finds and downloads their texts. The .toml files here
+are the built-in recipes.
 """

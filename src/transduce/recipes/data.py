@@ -1,6 +1,6 @@
-"""The texts of a recipe: checked before anything is done, then downloaded if needed.
+"""Check a recipe's texts before anything else is done, and download them if needed.
 
-With several processes, only the main process needs them.
+With several processes, only the main process needs the texts.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ def require_texts(*pairs: tuple[str | Path, str | Path | None] | None) -> None:
 def check_data(data: Data, folder: Path | None, valid: Pair | None = None) -> None:
     """Refuse missing texts and unknown data sets; `valid` replaces the recipe's validation text.
 
-    Names of mtdata are checked by `fetch_data`, because its index takes seconds to read.
+    mtdata names are checked by `fetch_data`, because the mtdata index takes seconds to read.
     """
     require_texts(data.train, valid or data.valid, data.test)
     if not is_main_process():
@@ -47,7 +47,7 @@ def check_data(data: Data, folder: Path | None, valid: Pair | None = None) -> No
 
 
 def fetch_data(data: Data, folder: Path | None, progress: Progress) -> Data:
-    """Return the files of the data; a data set is downloaded if needed."""
+    """Return the data with its files; a data set is downloaded if needed."""
     if data.name is None:
         return data
     from transduce import datasets as sets

@@ -1,13 +1,13 @@
-"""Recipe files, read and checked before anything is done.
+"""Read and check recipe files.
 
     about = "a description in one sentence"
 
     [data]          name = "multi30k-en-de", or source and target (files), valid, test, languages
     [train]         preset, steps, epochs, time, seed, batch
-    [settings]      the settings of --set
+    [settings]      settings, as for --set
     [evaluate]      beam, alpha, paper, confidence: how the test set is translated and scored
 
-Files are relative to the recipe.
+File paths are relative to the recipe.
 """
 
 import tomllib
@@ -29,13 +29,13 @@ Pair = tuple[str | Path, str | Path | None]  # the same, from the command line
 ENDING = ".toml"
 FILE_KEYS = ("source", "target", "valid", "test", "languages")
 TRAIN_KEYS = ("preset", "steps", "epochs", "time", "seed", "batch")
-MAX_SIZE = 1 << 16  # bytes; a recipe has a few hundred, a converted one some thousands
-MAX_LINE = 1_000  # characters; parsing a key of thousands of parts takes gigabytes
+MAX_SIZE = 1 << 16  # bytes; recipes have a few hundred, converted ones a few thousand
+MAX_LINE = 1_000  # characters; parsing a key with thousands of parts takes gigabytes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """The data of a recipe: a data set by its name, or files."""
+    """The data of a recipe: a data set, given by name, or files."""
 
     name: str | None = None
     train: Files | None = None
@@ -46,16 +46,16 @@ class Data:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
-    """How the test set is translated and scored after training."""
+    """Settings for translating and scoring the test set after training."""
 
     search: SearchConfig = field(default_factory=SearchConfig)
-    paper: bool = False  # also the paper's BLEU
-    confidence: int = 0  # samples for 95% intervals
+    paper: bool = False  # compute the paper's BLEU as well
+    confidence: int = 0  # bootstrap samples for 95% intervals
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A recipe; `settings` are those of [train] and [settings], as text, as for --set."""
+    """A recipe; `settings` combines [train] and [settings], as text in the form of --set."""
 
     name: str
     text: str  # the content of the file
@@ -92,7 +92,7 @@ class Overrides:
 
 
 def names() -> list[str]:
-    """Return the names of the recipes that come with the package."""
+    """Return the names of the built-in recipes."""
     return sorted(
         path.name.removesuffix(ENDING)
         for path in resources.files(__package__).iterdir()
@@ -101,7 +101,7 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Recipe:
-    """Read a recipe of the package by its name, or a file."""
+    """Read a built-in recipe by name, or a recipe file."""
     if name.endswith(ENDING) or "/" in name or "\\" in name:
         return read(Path(name))
     if name in names():
@@ -117,7 +117,7 @@ def read(path: Path) -> Recipe:
     """Read a recipe file; a pipe is allowed."""
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_SIZE + 1)  # a device might never end
+            data = file.read(MAX_SIZE + 1)  # a device file might never end
     except FileNotFoundError:
         raise BadInput(
             f"there is no file {path}: expected a recipe; `transduce recipes` lists the built-in "
@@ -133,7 +133,7 @@ def read(path: Path) -> Recipe:
 
 
 def parse(text: str, name: str, folder: Path = Path()) -> Recipe:
-    """Parse a recipe; its files are relative to `folder`."""
+    """Parse a recipe; its file paths are relative to `folder`."""
     if any(len(line) > MAX_LINE for line in text.splitlines()):
         raise BadInput(f"{name} is not a recipe: a line has more than {MAX_LINE:,} characters")
     try:
@@ -216,7 +216,7 @@ def _files(table: dict[str, Any], key: str, folder: Path) -> Files | None:
 
 
 def _train(table: dict[str, Any]) -> tuple[str | None, dict[str, str]]:
-    """Return the preset, and the settings as for --set."""
+    """Return the preset, and the settings in the form of --set."""
     _refuse_unknown(table, TRAIN_KEYS, "[train] has no key")
     preset = _text(table["preset"], "train.preset") if "preset" in table else None
     if preset is not None:
@@ -245,7 +245,7 @@ def settings_of(
     seconds: float | None = None,
     batch: str | int | None = None,
 ) -> dict[str, str]:
-    """Return the given ones of these options as settings for --set."""
+    """Return the options that are given, as settings in the form of --set."""
     options: dict[str, str | float | None]
     options = {"steps": steps, "epochs": epochs, "seed": seed, "seconds": seconds}
     options |= {"accumulate": "none"} if batch == "auto" else {"batch_tokens": batch}

@@ -2,10 +2,11 @@
 
     STUDENT/distilled/
       manifest.json              the teacher, the search and the texts, which must stay the same
-      blocks/0000000.txt, …      translations of some lines each, until all are done
-      source.txt, target.txt     the training text of the student
+      blocks/0000000.txt, …      translations of 1,024 lines each, until all are done
+      source.txt, target.txt     the student's training text
 
-A block is complete or absent, and is translated by itself, so a stop changes no translation.
+A block is complete or absent, and is translated independently of the others, so an interruption
+changes no translation.
 """
 
 import dataclasses
@@ -42,7 +43,7 @@ from transduce.training.train import merge_settings, train
 from transduce.translation.translator import Translator
 
 FORMAT = 1
-BLOCK = 1_024  # lines; at most so many are translated again after a stop
+BLOCK = 1_024  # lines; at most this many are translated again after an interruption
 FOLDER, MANIFEST, BLOCKS = "distilled", "manifest.json", "blocks"
 SOURCE, TARGET = "source.txt", "target.txt"
 # The types of the manifest's fields.
@@ -76,8 +77,8 @@ def distill(
 ) -> Path:
     """Train a student in the folder `out` on translations of `text` by the run `teacher`.
 
-    `pairs` are two files of sentences and human translations to train on as well. The student
-    learns its own subwords unless `teacher_subwords` is set. The rest is as for `train`.
+    `pairs` are two files, sentences and human translations, to train on as well. The student learns
+    its own subwords unless `teacher_subwords` is set. The other arguments are as for `train`.
 
     >>> run = distill("runs/en-de", "train.en", out="runs/student", preset="tiny")
     """
@@ -85,7 +86,7 @@ def distill(
     run, start = Path(out), Start(Path(teacher))
     choose_device(device)
     name = preset or choose_student(start.config.model)
-    if not (run / "config.json").exists():  # refuse wrong settings now, not after hours
+    if not (run / "config.json").exists():  # refuse invalid settings now, not after hours
         basis = Start(start.run, weights=False) if teacher_subwords else None
         configure(find_preset(name), merge_settings(settings, steps=steps), basis)
     changes = {"beam": beam, "alpha": alpha}
@@ -144,7 +145,7 @@ class _Distillation:
         return [InputFile(path, str(path.resolve())) for path in given]
 
     def require_usable(self, valid: tuple[str | Path, str | Path | None] | None) -> None:
-        """Refuse files that cannot be read again, and folders of other runs."""
+        """Refuse files that cannot be read again, and folders of runs that are not distilled."""
         paths = [file.path for file in self.files] + [Path(path) for path in valid or () if path]
         require_rereadable(paths, "a text file")
         if self.pairs and not valid:
@@ -159,7 +160,7 @@ class _Distillation:
             )
 
     def done(self) -> bool:
-        """Return whether everything is translated; refuse other arguments than before."""
+        """Return whether everything is translated; refuse arguments that have changed."""
         if not (self.folder / MANIFEST).exists():
             return False
         self._require_same(self._manifest())
@@ -197,16 +198,16 @@ class _Distillation:
         """Translate the missing blocks."""
         manifest = self._manifest()
         done = [path for _, path in self._blocks(manifest) if path.exists()]
-        left = manifest["lines"] - len(done) * manifest["block"]
-        if left <= 0:
+        remaining = manifest["lines"] - len(done) * manifest["block"]
+        if remaining <= 0:
             return
         translator = Translator.load(self.teacher.run, device=device)
         progress.say(
             f"translating {self.text} with {self.teacher.run} ({translator.weights}), "
             f"beam {self.search.beam}"
-            + (f", from line {manifest['lines'] - left + 1:,} on" if done else "")
+            + (f", from line {manifest['lines'] - remaining + 1:,} on" if done else "")
         )
-        with progress.track("translating", left, "lines") as advance:
+        with progress.track("translating", remaining, "lines") as advance:
             lines = read_lines(self.text)
             for size, path in self._blocks(manifest):
                 block = list(itertools.islice(lines, size))
@@ -222,7 +223,7 @@ class _Distillation:
                 _write(path, (translation.text for translation in translations))
 
     def join(self) -> None:
-        """Write the training text of the student, the target side last."""
+        """Write the student's training text, the target side last."""
         manifest = self._manifest()
         self._require_same(manifest)  # the text may have changed meanwhile
         sources, targets = map(read_lines, self.pairs) if self.pairs else ((), ())

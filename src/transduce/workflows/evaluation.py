@@ -1,11 +1,11 @@
 """The last step of a recipe: translate and score the test set.
 
-The result is in the run folder:
+The results are written to the run folder:
 
     test.hyp           the translations, line by line
-    evaluation.json    the scores with their signatures, and what they were measured on
+    evaluation.json    the scores with their signatures, the test set and the settings
 
-A stored result is reused while weights, test set and settings are the same.
+A stored result is reused if the weights, the test set and the settings are unchanged.
 """
 
 import dataclasses
@@ -49,10 +49,10 @@ class Evaluation:
     of: str  # a hash of the weights, the test set and the settings
     test: list[str]  # the files
     sentences: int
-    weights: str  # a description
+    weights: str  # a description of the weights
     search: dict[str, Any]
     scores: list[Score]
-    missing: str = ""  # why the requested paper BLEU is missing
+    missing: str = ""  # why the paper's BLEU was requested but is missing
     translations: str  # the hash of TRANSLATIONS
 
     def lines(self) -> list[str]:

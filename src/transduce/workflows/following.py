@@ -1,4 +1,4 @@
-"""Follow a recipe: get the data, train, evaluate. Each step resumes after a stop.
+"""Follow a recipe: get the data, train, evaluate. Each step can be resumed.
 
 With several processes, the main process gets the data and evaluates; all of them train.
 """
@@ -33,10 +33,10 @@ def follow(
     tensorboard: bool = False,
     progress: Progress,
 ) -> Evaluation | None:
-    """Get the data, train and evaluate; None without a test set, or in another process.
+    """Get the data, train and evaluate.
 
-    `data` is the folder of the data set, by default data/NAME. `overrides` take precedence over the
-    recipe.
+    Return None if there is no test set, or if this is not the main process. `data` is the folder of
+    the data set, by default data/NAME. `overrides` take precedence over the recipe.
     """
     check_data(recipe.data, data, overrides.valid)
     main = is_main_process()
@@ -74,7 +74,7 @@ def follow(
 
 
 def merge_settings(settings: Mapping[str, str], overrides: Mapping[str, str]) -> dict[str, str]:
-    """Let the command line win; a limit of training that it sets replaces all others."""
+    """Apply overrides to settings; overriding one training limit replaces all of them."""
     limited = ENDS & overrides.keys()
     return {k: v for k, v in settings.items() if not (limited and k in ENDS)} | dict(overrides)
 
@@ -95,7 +95,7 @@ def differences(recipe: Recipe, overrides: Overrides) -> list[str]:
 
 
 def require_same(recipe: Recipe, run: Path) -> None:
-    """Refuse another recipe than the run was started with."""
+    """Refuse a recipe that differs from the one the run was started with."""
     if not (run / "config.json").exists():
         return
     if not (run / RECIPE).is_file():
@@ -119,7 +119,7 @@ def may_change(name: str) -> bool:
 
 
 def flat(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of all tables by names such as settings.d_ff."""
+    """Return the values in all tables under names such as settings.d_ff."""
     values: dict[str, Any] = {}
     for name, value in tables.items():
         items = value.items() if isinstance(value, dict) else ()
