@@ -1,7 +1,7 @@
 """Clients of a load test: closed loop (each waits for its answer) and open loop (fixed rate).
 
 The HTTP client is hand-made: clients share the cores with the service. A request takes 0.06 ms of
-processor time here, and 4 ms with httpx, as long as a small model takes to translate a sentence.
+processor time here, and 4 ms with httpx (1,500 requests of 32 clients on a busy machine).
 """
 
 import asyncio
