@@ -170,7 +170,7 @@ def test_after_ten_skipped_updates_the_checkpoints_since_the_last_one_are_delete
 
     monkeypatch.setattr(GradientStep, "clip", diverging)
     message = (
-        r"^the gradient of the last 10 updates is not finite .* after step 16; nothing of it was "
+        r"^the gradient of the last 10 updates is not finite .* after step 16; it was not "
         r"saved: the same command resumes from .*step-0000004; "
     )
     with pytest.raises(Diverged, match=message):
