@@ -1,11 +1,11 @@
-"""The command line: one thin file per command, and what they share.
+"""The command line: one thin file per command, and shared modules.
 
 - `demo`, `train`, `distill`, `translate`, `serve`, `parse`, `score`, `average`, `settings`, `info`,
   `look`, `plot`, `watch`, `export`, `import_`, `convert`: the command of that name
 - `recipes`, `data`, `bench`, `paper/`: groups of commands
 - `declaring`, `options`, `completion`: declaring commands, shared options, shell completion
 - `tables`: tables and JSON
-- `lines`, `outputs`, `look_tables`: reading and writing of `translate`; tables of `look`
+- `lines`, `outputs`, `look_tables`: input and output for `translate`; tables for `look`
 
 Messages go to stderr, results to stdout. Exit status: 0, 1 (an error, in one sentence), 2 (usage
 error), 130 (interrupted, after saving). Commands import late, so that --help is fast.
@@ -75,7 +75,7 @@ NEED_NO_ARGUMENTS = {"demo", "settings"}
 NEED_ARGUMENTS = {
     module.__name__.rpartition(".")[2].rstrip("_") for module in COMMANDS
 } - NEED_NO_ARGUMENTS
-SECONDS_FOR_FIRST_PROCESS = 10  # to print the error and end the others
+SECONDS_FOR_FIRST_PROCESS = 10  # time for it to print the error and for torchrun to end the others
 FULL = "no space is left to write{where}: free some and run the same command again"
 FORBIDDEN = "no permission to use{where}: change its permissions or choose another place"
 IN_THE_WAY = "{where} is in the way: it is a file where a folder is needed"
@@ -106,7 +106,7 @@ def interrupt(number: int, frame: FrameType | None) -> None:
     """
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
-            if WINDOWS:  # has no signals between processes
+            if WINDOWS:  # which has no signals between processes
                 os._exit(130)
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
@@ -122,13 +122,13 @@ def options(
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Handle the options before the command."""
+    """Handle the options that precede the command."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see __main__
         signal.signal(signal.SIGINT, interrupt)
 
 
 def main() -> None:
-    """Run the command line; print errors as one sentence and exit with their status."""
+    """Run the command line; print errors as one sentence and exit with the right status."""
     streams.secure()
     if sys.platform == "darwin":  # use the CPU for operations without an MPS kernel
         os.environ.setdefault("PYTORCH_ENABLE_MPS_FALLBACK", "1")
@@ -139,7 +139,7 @@ def main() -> None:
 
 
 def _is_silent_process() -> bool:
-    """Return whether torchrun started this command and another process prints for it.
+    """Return whether torchrun started this process and a different process prints the output.
 
     Commands that do not train are not distributed: each of their processes prints.
     """
@@ -155,11 +155,11 @@ def _is_silent_process() -> bool:
 
 
 def _run_silently() -> None:
-    """Run a process whose output the first process prints.
+    """Run without output, because the first process prints it.
 
-    If all processes fail before they are connected, for example because of a wrong setting, the
-    first prints the error and torchrun ends the others. A process that is not ended in time has an
-    error of its own and prints it.
+    If all processes fail before they are connected, for example because of an invalid setting, the
+    first process prints the error and torchrun ends the others. A process that is still running
+    after the wait has a different error and prints it.
     """
     sys.stdout = open(os.devnull, "w", encoding="utf-8", newline="\n")  # noqa: PTH123, SIM115
     sys.stderr = withheld = WithheldStderr()
@@ -196,7 +196,7 @@ def _run() -> None:
         _exit(f"error: {_describe(error)}", 1, debug=debug)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
-            raise  # a bug of ours: show the traceback
+            raise  # a bug in transduce: show the traceback
         _exit(
             "error: out of memory: try smaller batches (batch_tokens, --batch) or a smaller preset",
             1,
@@ -205,14 +205,14 @@ def _run() -> None:
 
 
 def _help(command: str) -> None:
-    """Show the help of a command without arguments as a usage error, on stderr."""
+    """Print the help of a command whose arguments are missing to stderr; exit with status 2."""
     with contextlib.redirect_stdout(sys.stderr):
         app([command, "--help"], standalone_mode=False)
     sys.exit(2)
 
 
 def _discard_output() -> None:
-    """Discard output that cannot be written, or Python would try again when it exits."""
+    """Discard output that cannot be written; otherwise Python would try again when it exits."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -9,7 +9,7 @@ EXAMPLES = """
 transduce average runs/en-de --last 5
 """
 
-DEFAULT = 5  # checkpoints, as the paper averages for its base models (6.1)
+DEFAULT = 5  # checkpoints, as for the paper's base models (6.1)
 
 
 def average(
@@ -30,7 +30,7 @@ def average(
     from transduce.system.formatting import pluralize
     from transduce.system.progress import console_progress
 
-    RunConfig.load(run)  # refuses other folders before anything is written
+    RunConfig.load(run)  # refuse folders that are not runs before anything is written
     with locked_run(run):
         remove_leftovers(run, *WRITTEN_IN)
         count = sum(checkpoint.scheduled for checkpoint in checkpoints(run))

@@ -125,8 +125,8 @@ def translate(
 ) -> None:
     """Measure the translation speed of a model: our engines, and peers with the same weights.
 
-    Sentences per second, time of a single sentence, memory, time from the start of a process to its
-    first translation, and BLEU. The sides take turns, each in a process of its own.
+    Sentences per second, latency of a single sentence, memory, time from the start of a process to
+    its first translation, and BLEU. The sides take turns, each in a process of its own.
     """
     from transduce.bench.translation import compare
     from transduce.system.progress import console_progress

@@ -1,6 +1,6 @@
-"""Shell completion of option values and run folders.
+"""Shell completion for option values and run folders.
 
-It runs at every press of the Tab key, so it imports little and looks at few files.
+It runs every time Tab is pressed, so it imports little and reads few files.
 """
 
 import itertools
@@ -13,9 +13,9 @@ from transduce.recipes import recipe
 from transduce.settings.base import format_value
 from transduce.system.devices import DEVICES
 
-DEPTH = 3  # levels of folders that are searched for runs
-MAX_FOLDERS = 2000  # searched at most
-# Copies of constants whose modules import too much; a test compares them.
+DEPTH = 3  # levels of folders to search for runs
+MAX_FOLDERS = 2000  # maximum number of folders to search
+# Copies of constants whose modules are slow to import; a test compares them.
 ENGINES = ("auto", "torch", "ctranslate2")
 QUANTIZATIONS = ("auto", "none", "int8", "int8_float32", "int8_float16", "int16", "float16")
 
@@ -39,7 +39,7 @@ def _settings() -> Iterator[str]:
     """Yield NAME=VALUE with the value of the base preset, to be changed."""
     base = find_preset("base")
     for name, value in (base.model.to_json() | base.train.to_json()).items():
-        if not name.endswith("_vocabulary"):  # they follow from the subwords
+        if not name.endswith("_vocabulary"):  # determined by the subwords
             yield f"{name}={format_value(value)}"
 
 
@@ -58,7 +58,7 @@ def runs(incomplete: str) -> list[str]:
 
 
 def _folders(parent: Path, depth: int) -> Iterator[Path]:
-    """Yield the folders below a folder, the nearest first, but not those inside a run."""
+    """Yield the folders below a folder, shallowest first, but not those inside a run."""
     try:
         children = sorted(
             path for path in parent.iterdir() if not path.name.startswith(".") and path.is_dir()
@@ -78,7 +78,7 @@ def _is_run(folder: Path) -> bool:
 
 settings, setting_names = among(_settings), among(all_settings)
 recipes, data_sets = among(recipe.names), among(_data_sets)
-VALUES: dict[str, Complete] = {  # by the name of a parameter
+VALUES: dict[str, Complete] = {  # by parameter name
     "device": among(lambda: DEVICES),
     "engine": among(lambda: ENGINES),
     "from_": runs,

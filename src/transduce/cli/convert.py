@@ -33,7 +33,7 @@ def convert(
     dictionary: list[Path] | None = option(
         "A dictionary (dict.de.txt, vocab.txt) to count the words of."
     ),
-    gpus: int | None = option("GPUs that made an update together, if the files do not say.", min=1),
+    gpus: int | None = option("GPUs that shared each update, if the files do not say.", min=1),
 ) -> None:
     """Convert a configuration of fairseq, OpenNMT-py or JoeyNMT to a recipe.
 

@@ -1,4 +1,4 @@
-"""How commands are declared: parameters of a function, and groups of options.
+"""Declare commands as functions; their parameters are arguments, options and groups of options.
 
     @option_group("Search")
     class Search:
@@ -15,8 +15,8 @@
     add_command(app, translate, EXAMPLES)
 
 The command has the argument RUN and the options --align, --beam and --sample; its help shows the
-last two in a panel "Search". The annotated types of cli/options.py can be used in both places, such
-as `device: Device = "auto"`.
+last two in a panel "Search". Functions and groups can also use the annotated types in
+cli/options.py, for example `device: Device = "auto"`.
 """
 
 import dataclasses
@@ -35,25 +35,25 @@ from transduce.cli import completion
 from transduce.settings.base import MAX_INT
 from transduce.system.formatting import pluralize
 
-INFO = "typer"  # the key of a field's metadata
+INFO = "typer"  # key in a field's metadata
 Group = TypeVar("Group")
 
 
 def option(help: str, *names: str, default: Any = None, **declaration: Any) -> Any:  # noqa: A002
-    """Declare a parameter or a field as an option; `...` as its default makes it required.
+    """Declare a parameter or a field as an option; the default `...` makes it required.
 
-    Names and further arguments are those of `typer.Option`.
+    Names and further arguments are as for `typer.Option`.
     """
     return _field(typer.Option(*names, help=help, **declaration), default)
 
 
 def argument(help: str, *, default: Any = ..., **declaration: Any) -> Any:  # noqa: A002
-    """Declare a parameter or a field as an argument; the rest is that of `typer.Argument`."""
+    """Declare a parameter or a field as an argument; further ones are as for `typer.Argument`."""
     return _field(typer.Argument(help=help, **declaration), default)
 
 
 def flag(help: str, name: str, **declaration: Any) -> Any:  # noqa: A002
-    """Declare an option without a value, which is off unless it is given."""
+    """Declare a boolean option without a value, which is off by default."""
     return option(help, name, default=False, **declaration)
 
 
@@ -68,7 +68,7 @@ def _field(info: ParameterInfo, default: Any) -> Any:
     kw_only_default=True, frozen_default=True, field_specifiers=(option, argument, flag)
 )
 def option_group(panel: str | None = None) -> Callable[[type[Group]], type[Group]]:
-    """Make a class a dataclass of options, which --help shows in a panel, and of arguments."""
+    """Make a class a dataclass of arguments and options; --help shows the options in a panel."""
 
     def decorate(group: type[Group]) -> type[Group]:
         for value in vars(group).values():
@@ -81,7 +81,7 @@ def option_group(panel: str | None = None) -> Callable[[type[Group]], type[Group
 
 
 def add_commands(app: typer.Typer, *modules: ModuleType) -> None:
-    """Add the command of each module: the function that has its name."""
+    """Add each module's command: the function with the module's name."""
     for module in modules:
         add_command(app, getattr(module, module.__name__.rpartition(".")[2]), module.EXAMPLES)
 
@@ -94,7 +94,7 @@ def add_command(app: typer.Typer, function: Callable[..., None], examples: str) 
 
 
 def epilog(examples: str) -> str:
-    """Return examples, of which each has a line, as paragraphs below a heading."""
+    """Return examples, given one per line, as paragraphs below a heading."""
     lines = examples.strip().splitlines()
     heading = "Examples" if len(lines) > 1 else "Example"
     return "\n\n".join([f"[bold]{heading}[/bold]", *lines])
@@ -107,7 +107,7 @@ def unwrap(text: str) -> str:
 
 
 def expand_groups(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the function with the options of each group as parameters of their own, for typer."""
+    """Return the function with each group replaced by one parameter per field, as typer expects."""
     declared = inspect.signature(function).parameters.values()
     groups: dict[str, Any] = {
         parameter.name: parameter.annotation
@@ -131,7 +131,7 @@ def expand_groups(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _expand(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
-    """Yield a parameter as typer expects it, or those of the fields of a group."""
+    """Yield a parameter in the form that typer expects; for a group, one parameter per field."""
     if dataclasses.is_dataclass(parameter.annotation):
         for field in dataclasses.fields(parameter.annotation):
             yield _parameter(field.name, field.type, field, parameter.KEYWORD_ONLY)
@@ -152,7 +152,7 @@ def _parameter(
 
 
 def _check_and_complete(parameter: inspect.Parameter) -> None:
-    """Add the check of values to an option, and shell completion by the name of a parameter."""
+    """Add value checks to an option, and shell completion chosen by the parameter's name."""
     for info in getattr(parameter.annotation, "__metadata__", ()):
         info.autocompletion = info.autocompletion or completion.VALUES.get(parameter.name)
         if isinstance(info, OptionInfo):
@@ -160,7 +160,7 @@ def _check_and_complete(parameter: inspect.Parameter) -> None:
 
 
 def check_value(context: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
-    """Refuse numbers beyond int64, non-finite numbers, and an option's name instead of a value.
+    """Refuse numbers beyond int64, non-finite numbers, and option names in place of values.
 
     In `--valid dev.en --out run` the parser takes --out as the second file of --valid, and would
     then report that --out is missing.

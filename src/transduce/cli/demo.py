@@ -15,12 +15,12 @@ transduce demo --time 90s --out runs/short-demo
 """
 
 SHOWN = 8  # translations on the screen
-MAX_PAIRS, MAX_TEST = 10_000_000, 100_000  # they are generated in memory
+MAX_PAIRS, MAX_TEST = 10_000_000, 100_000  # bounded because pairs are generated in memory
 RESERVE = 10.0  # seconds for translating and scoring
 
 # The run is very short: small batches, no dropout (each pair is seen once or twice, so the model
-# cannot overfit), and the last weights instead of a mean with much older ones. docs/log.md has the
-# alternatives that were tried.
+# cannot overfit), and the last weights instead of an average with much older ones. docs/log.md
+# lists the alternatives that were tried.
 SETTINGS = {
     "vocabulary": 4000,
     "batch_tokens": 1000,
@@ -66,15 +66,15 @@ def demo(
     before = RunConfig.load(out) if (out / "config.json").exists() else None
     progress.say(f"writing {pairs:,} English-German sentence pairs to {data}")
     files = write(data, pairs, test, seed, overwrite=before is None)
-    left = max(1.0, budget - RESERVE - (clock.monotonic() - started))
+    remaining = max(1.0, budget - RESERVE - (clock.monotonic() - started))
     if before is not None:  # keep the time limit of the first command
-        left = before.train.seconds or left
+        remaining = before.train.seconds or remaining
     training.train(
         *files["train"],
         out=out,
         valid=files["valid"],
         preset="tiny",
-        settings=SETTINGS | {"seconds": round(left, 1), "seed": seed},
+        settings=SETTINGS | {"seconds": round(remaining, 1), "seed": seed},
         device="cpu",
         progress=progress,
     )
@@ -103,7 +103,7 @@ def _suggestions(out: Path, data: Path, sentence: str) -> list[str]:
 
 
 def _show(sources: list[str], references: list[str], outputs: list[str]) -> None:
-    """Show the first translations, and how many are exactly right."""
+    """Print the first translations, and how many are exactly right."""
     from transduce.evaluation.scores import score
     from transduce.system.formatting import pluralize
 

@@ -15,7 +15,7 @@ The same command resumes after a stop.
 
 @option_group()
 class DistillOptions:
-    """The texts, the teacher's search and the student."""
+    """Options for the texts, the teacher's search and the student."""
 
     out: Path = option("The run folder of the student.", "--out", "-o", default=...)
     with_: tuple[str, str] | None = option(

@@ -16,7 +16,7 @@ transduce info runs/en-de
 transduce info runs/en-de --json
 """
 
-# Characters that JSON does not escape and that can control a terminal.
+# Characters that JSON does not escape but that can control a terminal.
 UNESCAPED = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 SHOWN = {"step", "loss", "perplexity", "target_tokens_per_second"}
 
@@ -50,9 +50,9 @@ def _rows(facts: dict[str, Any]) -> dict[str, str]:
         count = " and ".join(f"{size:,}" for size in sizes)
         vocabulary = f"{count} {train['subwords']} subwords, {shared}"
     if origin:
-        begun = f"{origin['weights'] or 'the subwords alone'}, of {origin['run']}"
+        start = f"{origin['weights'] or 'the subwords alone'}, of {origin['run']}"
     else:
-        begun = "an import" if facts["preset"] == "imported" else "fresh weights"
+        start = "an import" if facts["preset"] == "imported" else "fresh weights"
     return {
         "languages": " to ".join(facts["languages"]),
         "preset": facts["preset"],
@@ -66,7 +66,7 @@ def _rows(facts: dict[str, Any]) -> dict[str, str]:
             for name, value in (facts["validation"] or {}).items()
         )
         or "none",
-        "started from": begun,
+        "started from": start,
         "weights": facts["weights"],
         "checkpoints": ", ".join(f"{step:,}" for step in facts["checkpoints"]) or "none",
         "made with": ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
@@ -74,7 +74,7 @@ def _rows(facts: dict[str, Any]) -> dict[str, str]:
 
 
 def _training(facts: dict[str, Any]) -> str:
-    """Describe the last logged step, if there is one."""
+    """Describe the last logged step, if any."""
     last = facts["last"]
     if last:
         return (
@@ -96,7 +96,7 @@ def gather(run: Path) -> dict[str, Any]:
         path, weights = weights_file(run, config)
         parameters = count_values(path)
     except BadRun:
-        if (run / MODEL).exists():  # damaged, or of another run
+        if (run / MODEL).exists():  # damaged, or from a different run
             raise
         from transduce.model.architecture import count_parameters
 

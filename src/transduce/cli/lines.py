@@ -1,4 +1,4 @@
-"""Input and output of `transduce translate`, line by line."""
+"""Line-by-line input and output for `transduce translate`."""
 
 import itertools
 import json
@@ -17,16 +17,16 @@ from transduce.translation.alignment import to_pharaoh
 from transduce.translation.translation import Candidate, Translation
 from transduce.translation.translator import Translator
 
-SCORED = 1000  # given translations scored at once
+SCORED = 1000  # number of given translations to score at once
 
 Form = Callable[[int, Translation], Iterable[str]]  # the output lines of translation n
 
 
 class Input:
-    """An input to translate: a file, standard input, or an argument that is text.
+    """An input to translate: a file, standard input, or text given as an argument.
 
-    A file is read once here, to refuse an unreadable one before a model is loaded. A pipe is not,
-    because it can be read only once.
+    A file is read once here, to refuse an unreadable file before a model is loaded. A pipe is not
+    checked, because it can be read only once.
     """
 
     def __init__(self, argument: str, *, is_text: bool = False, as_text: bool = False) -> None:
@@ -39,7 +39,7 @@ class Input:
             self.count = sum(1 for _ in text.read_lines(argument, as_text=as_text))
 
     def lines(self) -> tuple[Iterator[str], Callable[[], bool]]:
-        """Return the lines, and a function that says whether the next is ready without waiting."""
+        """Return the lines, and a function that returns whether the next line is available."""
         if self.is_text:
             return iter(_lines_of(self.argument)), lambda: True
         lines = text.LineReader(self.argument, as_text=self.as_text)
@@ -84,7 +84,7 @@ class Texts:
             path if path is None else Input(path, as_text=as_text) for path in (prefixes, given)
         )
         texts = cls(sources, *files)
-        if texts.given is not None:  # a mismatch of pipes is found at their end
+        if texts.given is not None:  # in pipes, a mismatch is found only at the end
             _require_same_length(sources[0], texts.given, "translate")
         return texts
 
@@ -119,7 +119,7 @@ def results(
     bar: bool,
     **options: Any,
 ) -> Iterator[Iterator[Translation]]:
-    """Yield the translations of each input, or the scores of the given ones."""
+    """Yield the translations of each input, or the given translations with their scores."""
     for source in texts.sources:
         if texts.given is None:
             lines = None if texts.prefixes is None else _Prefixes(texts.prefixes, source)
@@ -173,7 +173,7 @@ def score_lines(
 
 
 def _next_pairs(pairs: Iterator[tuple[str, str]], first: int) -> list[tuple[str, str]]:
-    """Read the next pairs; a mismatch of pipes is found only at their end."""
+    """Read the next pairs; in pipes, a mismatch is found only at the end."""
     try:
         return list(itertools.islice(pairs, SCORED))
     except BadInput as error:
@@ -206,7 +206,7 @@ def with_score(number: int, translation: Translation) -> Iterable[str]:
 
 
 def as_json(number: int, translation: Translation, *, candidates: bool) -> Iterable[str]:
-    """Format one JSON object: the best translation, and all of them with `candidates`."""
+    """Format one JSON object: the best translation; with `candidates`, all of them."""
     value = {"line": number, **translation.to_json(candidates=candidates)}
     line = json.dumps(value, ensure_ascii=False)
     # JSON allows these, but some tools treat them as line ends.
@@ -220,7 +220,7 @@ def _columns(candidate: Candidate) -> str:
 
 
 class _Prefixes(Iterator[str]):
-    """The lines of a file of prefixes: one for each line of the text."""
+    """The lines of a prefix file: one prefix for each line of the text."""
 
     VERB = "begin the translation of"
 

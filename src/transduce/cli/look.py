@@ -22,7 +22,7 @@ transduce look runs/en-de --find test.en
 """
 
 ENDINGS = (".svg", ".png", ".pdf", ".html")
-SAMPLE = 100  # sentences in which heads with a job are searched
+SAMPLE = 100  # number of sentences in which to look for heads with a job
 
 
 @option_group("Which attention")
@@ -40,13 +40,13 @@ class AttentionOptions:
 
     @property
     def everything(self) -> bool:
-        """Whether nothing is chosen."""
+        """Whether all options have their defaults."""
         return self.kind == "cross" and self.layer is None and not self.head
 
 
 @option_group("Picture")
 class PictureOptions:
-    """How to draw it."""
+    """How to draw the attention."""
 
     out: Path | None = option(
         "The picture: .svg, .png or .pdf; .html is a page to explore all heads. "
@@ -119,9 +119,9 @@ def _require_sentence(argument: str | None) -> None:
         return
     is_file = path_exists(argument) and Path(argument).is_file()
     if is_file or re.search(r"[\w/\\]\.[A-Za-z]\w*$", argument):
-        found = "is a file" if is_file else "is not a sentence, and no such file exists"
+        problem = "is a file" if is_file else "is not a sentence, and no such file exists"
         raise BadInput(
-            f'{argument} {found}: expected a sentence, such as "Two dogs run."; '
+            f'{argument} {problem}: expected a sentence, such as "Two dogs run."; '
             "--find FILE lists the heads that have a job in a text"
         )
 
@@ -133,7 +133,7 @@ def _inspect(run: Path, sentence: str | None, target: str | None) -> "Inspection
 
 
 def _check_ending(out: Path, *, everything: bool) -> str:
-    """Return the ending of a name; refuse it before the model is loaded."""
+    """Return the ending of a file name; refuse unsupported endings before a model is loaded."""
     from transduce.inspection.style import check_ending
 
     ending = check_ending(out, ENDINGS)
@@ -168,4 +168,4 @@ def _write_page(inspection: "Inspection", out: Path) -> None:
     from transduce.system.files import write_text
 
     page = render_explorer(inspection.to_json(), title=f"What {inspection.model} attends to")
-    write_text(out, page, errors="replace")  # shows a run name that is not UTF-8 as question marks
+    write_text(out, page, errors="replace")  # a run name that is not UTF-8 gets question marks

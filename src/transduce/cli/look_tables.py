@@ -1,4 +1,4 @@
-"""The tables that `transduce look` prints: what words attend to, and which heads have a job."""
+"""The tables printed by `transduce look`: what words attend to, and which heads have a job."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -18,12 +18,12 @@ from transduce.system.formatting import pluralize
 from transduce.system.progress import Progress
 from transduce.text import reading as text
 
-BATCH = 16  # sentences that are translated together
-CLEAR = 2.0  # times the baseline: a head below that is not listed
+BATCH = 16  # number of sentences to translate together
+CLEAR = 2.0  # a head is listed if its share is at least this many times the baseline
 
 
 def print_words(inspection: Inspection, kind: str, layer: int | None, heads: Sequence[int]) -> None:
-    """Print the translation, its probabilities, and what each word looks at most."""
+    """Print the translation, its probabilities, and the words that each word attends to most."""
     attention = AttentionMatrices.of(inspection, kind, words=True)
     weights = attention.mean(layer, heads)
     rows: list[list[str]] = []

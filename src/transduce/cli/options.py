@@ -33,7 +33,7 @@ Device = Annotated[
 
 @option_group("Machine")
 class EngineOptions:
-    """Where and with what to translate; named as the arguments of `Translator.load`."""
+    """The device and engine; options are named like the arguments of `Translator.load`."""
 
     device: Device = "auto"
     engine: str = option(
@@ -47,7 +47,7 @@ class EngineOptions:
 
 @option_group()
 class SettingOptions:
-    """Settings of a training: --set, and options that are short for settings."""
+    """Settings of a training run: --set, and shorthand options for common settings."""
 
     set_: Set = None
     steps: int | None = option("Number of updates.")
@@ -56,7 +56,7 @@ class SettingOptions:
     seed: int | None = option("Seed of all random numbers. Default: 1.")
 
     def parsed(self, batch: str | None = None) -> dict[str, str]:
-        """Return the settings, with the size of batches if it is given."""
+        """Return the settings, with the batch size if it is given."""
         return parse_settings(self.set_ or []) | settings_of(
             steps=self.steps,
             epochs=self.epochs,
@@ -67,7 +67,7 @@ class SettingOptions:
 
 
 def command(*words: str | Path) -> str:
-    """Return a command line of this program, quoted for pasting into a shell."""
+    """Return a `transduce` command line, quoted for pasting into a shell."""
     return f"{_program()} {shlex.join(map(str, words))}"
 
 
@@ -87,12 +87,12 @@ def _program() -> str:
 
 
 def without_none(**options: Any) -> dict[str, Any]:
-    """Return the options that are not None; the configurations have the other defaults."""
+    """Return the options that are not None; the configuration classes hold the defaults."""
     return {name: value for name, value in options.items() if value is not None}
 
 
 def parse_settings(texts: list[str]) -> dict[str, str]:
-    """Read NAME=VALUE options; replace aliases and report each on stderr."""
+    """Parse NAME=VALUE options; replace aliases and report each on stderr."""
     settings: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")

@@ -1,4 +1,4 @@
-"""Where `transduce translate` writes to: standard output, a file, or a folder of files."""
+"""The output of `transduce translate`: standard output, a file, or a folder of files."""
 
 import contextlib
 import itertools
@@ -53,7 +53,7 @@ def _name(source: Input, languages: tuple[str, str]) -> str:
 
 
 def _check(path: Path, inputs: Sequence[Input], *, overwrite: bool) -> None:
-    """Refuse to overwrite files, and names of compressed files."""
+    """Refuse to overwrite a file, and refuse names of compressed files."""
     if path.suffix.removeprefix(".") in COMPRESSIONS:
         raise BadInput(
             f"--out {path}: output is not compressed; choose a name without {path.suffix}"
@@ -68,7 +68,7 @@ def _check(path: Path, inputs: Sequence[Input], *, overwrite: bool) -> None:
 
 
 def wants_bar(paths: Sequence[Path | None], arguments: Sequence[str]) -> bool:
-    """Return whether to show progress: not if lines are typed or shown on the terminal."""
+    """Return whether to show a progress bar: not if lines are typed or printed on the terminal."""
     typed = STDIN in arguments and sys.stdin.isatty()
     return not typed and (None not in paths or not sys.stdout.isatty())
 
@@ -79,7 +79,7 @@ def write(
     form: Form,
     progress: Progress,
 ) -> None:
-    """Write the translations of each input to its file, each one immediately.
+    """Write the translations of each input to its file, each translation immediately.
 
     On standard output, all inputs are numbered as one text.
     """
@@ -97,7 +97,7 @@ def write(
 
 @contextlib.contextmanager
 def _open(path: Path | None) -> Iterator[IO[str]]:
-    """Open an output. A file appears when it is complete, and not at all on an error."""
+    """Open an output. A file appears only when it is complete; on an error, it does not appear."""
     if path is None:
         yield sys.stdout
         return

@@ -63,7 +63,7 @@ def parse(
 
 
 def _check_drawing(draw: Path, *, single: bool) -> None:
-    """Refuse what cannot be drawn, before a model is loaded."""
+    """Refuse an impossible drawing before a model is loaded."""
     if draw.suffix != ".svg":
         raise BadInput(f"--draw {draw}: expected a name that ends in .svg")
     if not single:

@@ -24,7 +24,7 @@ transduce score baseline.de ours.de --ref test.de --ref test.second.de
 transduce score out.de test.de --paper
 transduce score --trees parsed.trees gold.trees
 """
-TREE_COLUMNS = {  # the field of Parseval, and its format
+TREE_COLUMNS = {  # column title: the field of Parseval, and its format
     "trees": ("sentences", ","),
     "errors": ("errors", ","),
     "skipped": ("skipped", ","),
@@ -39,7 +39,7 @@ TREE_COLUMNS = {  # the field of Parseval, and its format
 
 @option_group()
 class ScoreOptions:
-    """What to compute, and how to write it."""
+    """Options for scoring and output."""
 
     ref: list[str] | None = option(
         "A reference, one per line. Repeatable.", "--ref", "-r", metavar="FILE"
@@ -58,7 +58,7 @@ class ScoreOptions:
     json: bool = flag("Write JSON.", "--json")
 
     def chosen(self) -> dict[str, Any]:
-        """Return the given options of metrics, as arguments of `score` and `compare`."""
+        """Return the metric options that are given, as arguments for `score` and `compare`."""
         return without_none(
             metrics=self.metric or None, lowercase=self.lowercase or None, tokenize=self.tokenize
         )
@@ -66,7 +66,7 @@ class ScoreOptions:
 
 @option_group("Comparing systems")
 class ComparisonOptions:
-    """The significance test."""
+    """Options for the significance test."""
 
     paired_ar: bool = flag(
         "Approximate randomisation instead of the paired bootstrap.", "--paired-ar"
@@ -120,7 +120,7 @@ def score(
 
 
 def _files(files: Sequence[str], ref: Sequence[str] | None) -> tuple[list[str], list[str]]:
-    """Return the files of the systems and of the references."""
+    """Return the system files and the reference files."""
     if ref:
         return list(files), list(ref)
     if len(files) != 2:
@@ -206,7 +206,7 @@ def _print_comparisons(comparisons: "Sequence[Comparison]") -> None:
 
 
 def _cells(score: "SystemScore") -> tuple[str, str, str]:
-    """Return the score, the mean and 95% interval of the samples, and p."""
+    """Format the score, the mean and 95% interval of the samples, and p."""
     sampled = score.mean is not None and score.interval is not None
     return (
         f"{score.value:.2f}",
@@ -216,7 +216,7 @@ def _cells(score: "SystemScore") -> tuple[str, str, str]:
 
 
 def _score_trees(systems: Sequence[str], references: Sequence[str], *, json: bool) -> None:
-    """Score trees as EVALB does with Collins' settings; errors are sentences with other words."""
+    """Score trees as EVALB does with Collins' settings; errors are sentences whose words differ."""
     from transduce.parsing.evaluation import CUTOFF, score_files, summarize
 
     if len(systems) != 1 or len(references) != 1:

@@ -29,7 +29,7 @@ DEFAULTS = Limits()
 
 @option_group()
 class ListenOptions:
-    """Where to listen, and whether to show the page."""
+    """The address to listen on, and whether to open the page."""
 
     host: str = option(
         "Address to listen on; 0.0.0.0 accepts connections from other machines.",
@@ -41,7 +41,7 @@ class ListenOptions:
 
 @option_group("Access")
 class AccessOptions:
-    """Who may use the service, and what is logged; arguments of `Access.from_options`."""
+    """Who may use the service, and what is logged; named like `Access.from_options`'s arguments."""
 
     key_file: Path | None = option(
         "File of API keys, one per line; every request needs one. Or set TRANSDUCE_KEY. A key "
@@ -68,7 +68,7 @@ class AccessOptions:
 
 @option_group("Access")
 class ServeAccessOptions(AccessOptions):
-    """The same, and what is shown or logged of texts."""
+    """Access options, and whether texts are logged or shown."""
 
     log_texts: bool = flag("Write the texts of clients to the log.", "--log-texts")
     show_examples: bool = option(
@@ -81,16 +81,16 @@ class ServeAccessOptions(AccessOptions):
 
 @option_group("Limits")
 class LimitOptions:
-    """Limits of the service, named as the fields of `Limits`."""
+    """Limits of the service, named like the fields of `Limits`."""
 
     queue: int = option(
-        "Maximum of waiting sentences, of all requests.", default=DEFAULTS.queue, min=1
+        "Maximum number of waiting sentences, over all requests.", default=DEFAULTS.queue, min=1
     )
     characters: int = option(
-        "Maximum of characters per request.", default=DEFAULTS.characters, min=1
+        "Maximum number of characters per request.", default=DEFAULTS.characters, min=1
     )
     texts: int = option(
-        "Maximum of texts in a request to /translate.", default=DEFAULTS.texts, min=1
+        "Maximum number of texts in a request to /translate.", default=DEFAULTS.texts, min=1
     )
     timeout: float = option("Seconds for an answer.", default=DEFAULTS.timeout, min=0.1, max=86_400)
     remember: int = option(
@@ -132,7 +132,7 @@ def serve(
     from transduce.runs.folder import RunConfig
 
     for run in runs:
-        RunConfig.load(run).require("translation", run)  # before anything that takes long
+        RunConfig.load(run).require("translation", run)  # before any slow step
     load = partial(_load, runs, name or (), machine)
     trained = [run for run in runs if (run / "metrics.jsonl").is_file()]
     start_service("serving", listen, load, trained, Limits(**dataclasses.asdict(limits)), access)
@@ -141,7 +141,7 @@ def serve(
 def _load(
     runs: list[Path], names: Sequence[str], machine: EngineOptions, progress: Progress
 ) -> "list[ServedModel]":
-    """Load the models one by one, and report the languages and engine of each."""
+    """Load the models one by one; report the languages and engine of each."""
     from transduce.serving.models import ServedModel, choose_names
 
     models = []
@@ -160,7 +160,7 @@ def start_service(
     limits: Limits,
     access: AccessOptions,
 ) -> None:
-    """Bind the port, load the models, and serve them and the curves of runs until a signal."""
+    """Bind the port, load the models, and serve them and the runs' curves until interrupted."""
     from transduce.errors import MissingExtra
     from transduce.system.progress import console_progress
 
@@ -192,7 +192,7 @@ def start_service(
 
 
 def _has_screen() -> bool:
-    """Return whether a person at a screen has typed the command."""
+    """Return whether the command was typed in a terminal on a machine with a screen."""
     if not sys.stderr.isatty():
         return False
     return sys.platform in ("darwin", "win32") or any(

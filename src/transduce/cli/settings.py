@@ -62,7 +62,7 @@ def _describe(info: SettingInfo) -> str:
 
 
 def _print_tables(infos: Sequence[SettingInfo]) -> None:
-    """Print a table for each group."""
+    """Print one table per group."""
     for group, title in GROUPS.items():
         rows = [
             (info.name, format_value(info.default), info.paper, info.meaning)

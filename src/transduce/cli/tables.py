@@ -1,4 +1,4 @@
-"""Tables, drawn with rich on a terminal and as plain columns in a pipe, and JSON."""
+"""Print JSON, and tables: with rich on a terminal, as plain columns in a pipe."""
 
 import json
 import sys

@@ -55,7 +55,7 @@ class StartOptions:
 
 @option_group()
 class TrainOptions:
-    """The run folder, the validation text, the preset and the machine."""
+    """Options for the run folder, the validation text, the preset and the machine."""
 
     out: Path = option("The run folder.", "--out", "-o", default=...)
     valid: tuple[str, str] | None = option(
@@ -84,7 +84,7 @@ class TrainOptions:
     tensorboard: bool = flag("Write TensorBoard files too.", "--tensorboard")
 
     def overrides(self, start: StartOptions, settings: dict[str, str]) -> Overrides:
-        """Return what takes precedence over a recipe."""
+        """Return the settings that take precedence over a recipe."""
         if self.deterministic:
             settings = settings | {"deterministic": "true"}
         if self.valid and self.valid_tsv:

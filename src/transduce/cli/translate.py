@@ -33,7 +33,7 @@ transduce translate runs/seed1 test.en --with runs/seed2 --with runs/seed3
 
 @option_group("Input")
 class InputOptions:
-    """How the input is read, and files that belong to it."""
+    """How to read the input, and files that accompany it."""
 
     split: bool | None = option(
         "Translate the sentences of a line one by one and join them (default), or each line "
@@ -80,7 +80,7 @@ class OutputOptions:
 
 @option_group("Search")
 class SearchOptions:
-    """The search, and further models of an ensemble."""
+    """Search options, and further models for an ensemble."""
 
     beam: int | None = option("Beam size; 1 is greedy. Default: 4.")
     alpha: float | None = option("Length penalty. Default: 0.6.")
@@ -104,7 +104,7 @@ class SamplingOptions:
     seed: int | None = option("Sampling seed. Default: 1.")
 
     def chosen(self) -> dict[str, Any]:
-        """Return the options that are given, as arguments of `Translator.stream`."""
+        """Return the options that are given, as arguments for `Translator.stream`."""
         chosen = without_none(
             temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, draw=self.seed
         )
@@ -115,7 +115,7 @@ class SamplingOptions:
 
 @option_group("Machine")
 class MachineOptions(EngineOptions):
-    """Where and with what to translate."""
+    """The device, the engine and the batch size."""
 
     batch: int | None = option("Sentences per batch. Default: chosen for the machine.")
 
@@ -182,7 +182,7 @@ def _check_options(arguments: list[str], options: set[str], reading: InputOption
 
 
 def _choose_split(reading: InputOptions, progress: Progress) -> bool:
-    """Return whether lines are split; without the splitter, say so or refuse --split."""
+    """Return whether to split lines; if the splitter is missing, say so or refuse --split."""
     from transduce.text.splitting import MISSING, is_installed
 
     if reading.split is False or reading.given is not None or is_installed():
@@ -210,7 +210,7 @@ def _load(
     """Load the models, and print the engine and the weights."""
     from transduce.translation.translator import Translator
 
-    # Only torch samples.
+    # Only torch supports sampling.
     engine = "torch" if sampling.sample and machine.engine == "auto" else machine.engine
     translator = Translator.load(
         runs, device=machine.device, engine=engine, quantize=machine.quantize

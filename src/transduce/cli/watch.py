@@ -22,7 +22,7 @@ def watch(
 ) -> None:
     """Show runs on a page while they train: curves, speed, sample translations.
 
-    All runs in a folder are shown, also those that start later. Ctrl-C stops it.
+    All runs in a folder are shown, including those that start later. Ctrl-C stops it.
     """
     for run in runs:
         if not run.is_dir():

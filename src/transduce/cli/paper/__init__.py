@@ -1,7 +1,7 @@
-"""`transduce paper`: one file per experiment, and what they share.
+"""`transduce paper`: one file per experiment, and shared modules.
 
 - `table1` to `table4`, `figures`, `scaling`, `positions`, `smoothing`: the experiments
-- `all_`, `report`: all of them; a report of their results
+- `all_`, `report`: run all experiments; write a report of the results
 - `options`, `printing`: shared options; printing a finding
 """
 

@@ -10,7 +10,7 @@ EXAMPLES = """
 transduce paper all train.en train.de --valid dev.en dev.de --test test.en test.de --time 30m -o all
 transduce paper all pairs.tsv --languages en-de --trees train.trees dev.trees test.trees --time 2h \
 --out all
-Run the same command again to continue, also with experiments that were left out for lack of time.
+Run the same command again to continue, including experiments that were left out for lack of time.
 """
 
 
@@ -26,7 +26,7 @@ class Texts(options.Texts):
 
 @option_group(options.BUDGET)
 class Settings(options.Settings):
-    """The models to train, and settings of all trainings."""
+    """The models to train, and settings for all training runs."""
 
     seed: options.Seed = None
     systems: str | None = option("As for table2.", metavar="A,B,…")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Number = TypeVar("Number", int, float)
 TEXTS, BUDGET = "Texts", "Budget and settings"
-# For the built-in corpus: the model sees each pair a few times within a minute.
+# For the built-in corpus: with these, the model sees each pair a few times within a minute.
 POCKET_SETTINGS = {"vocabulary": "3000", "batch_tokens": "1000", "P_drop": "0"}
 
 Out = Annotated[
@@ -33,7 +33,7 @@ Seed = Annotated[
 
 @option_group(TEXTS)
 class HeldOut:
-    """The texts that are not trained on, and the languages."""
+    """The held-out texts, and the languages."""
 
     valid: tuple[str, str] | None = option(
         "Validation text, both sides. Default: 1% held out, at most 2,000 pairs."
@@ -102,10 +102,10 @@ def _either(
 
 @option_group(BUDGET)
 class Settings:
-    """Settings of all trainings."""
+    """Settings for all training runs."""
 
     set_: list[str] | None = option(
-        "Change a setting of all trainings; `transduce settings` lists them. Repeatable.",
+        "Change a setting of all training runs; `transduce settings` lists them. Repeatable.",
         "--set",
         metavar="NAME=VALUE",
     )
@@ -126,14 +126,14 @@ class Settings:
 
 @option_group(BUDGET)
 class Budget:
-    """The budget of each training: steps or time."""
+    """The budget for each training run: steps or time."""
 
-    steps: int | None = option("Steps of each training.", min=1)
-    time: str | None = option("Time of each training: 90s, 30m.")
+    steps: int | None = option("Steps per training run.", min=1)
+    time: str | None = option("Time per training run: 90s, 30m.")
 
     @property
     def seconds(self) -> float | None:
-        """The time in seconds; refuses --steps beside it."""
+        """The time in seconds; --steps with --time is refused."""
         if self.steps is not None and self.time is not None:
             raise BadInput("--steps and --time are two budgets: give one")
         return None if self.time is None else parse_time(self.time)
@@ -141,14 +141,14 @@ class Budget:
 
 @option_group(BUDGET)
 class Training(Settings, Budget):
-    """The budget and the settings of each training."""
+    """The budget and settings for each training run."""
 
     seed: Seed = None
 
 
 @option_group("Machine")
 class Rows(Training, Texts):
-    """The folder, the texts and the trainings of a table."""
+    """The folder, the texts and the training options for a table."""
 
     out: Out
     gather: Annotated[
@@ -178,13 +178,13 @@ class Rows(Training, Texts):
 
 @option_group(BUDGET)
 class Claim(Settings, TextsOrPocket):
-    """The texts and trainings of an experiment on one of the paper's claims."""
+    """The texts and training options for an experiment on one of the paper's claims."""
 
     preset: str = option("The preset to train.", default="tiny")
-    steps: int = option("Steps of each training.", default=500, min=1)
+    steps: int = option("Steps per training run.", default=500, min=1)
 
     def prepare(self, out: Path, settings: dict[str, str]) -> "tuple[Trial, Data]":
-        """Return how to train, in a folder that holds nothing else, and the texts."""
+        """Return the trial and the texts; refuse the folder of a run or a table."""
         from transduce.experiments.claims import Trial
 
         defaults = POCKET_SETTINGS if self.source is None else {}
@@ -205,7 +205,7 @@ def listed(names: str | None) -> list[str]:
 
 
 def numbers(kind: Callable[[str], Number], option: str, text: str, example: str) -> list[Number]:
-    """Read numbers of a kind, int or float, with commas between them."""
+    """Parse comma-separated numbers of a kind, int or float."""
     try:
         return [kind(number) for number in text.split(",")]
     except ValueError:

@@ -1,4 +1,4 @@
-"""Print a finding on a terminal or into a pipe."""
+"""Print a finding to a terminal or a pipe."""
 
 import dataclasses
 import datetime as dt
@@ -10,16 +10,16 @@ from pathlib import Path
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from transduce.errors import BadInput, printable
 from transduce.experiments.findings import Finding, Table, refuse_foreign
 
-PIPE_WIDTH = 160  # characters of a line of text in a pipe
-LEAST_TEXT_WIDTH = 16  # of a column of words, whose longer cells may be wrapped
-UNBROKEN = 9  # characters: a column's name up to this length is not wrapped
+PIPE_WIDTH = 160  # characters per line of text in a pipe
+LEAST_TEXT_WIDTH = 16  # minimum width of a text column, whose longer cells may be wrapped
+UNBROKEN = 9  # column names of up to this many characters are not wrapped
 MARGIN, GAP = 2, 3  # spaces around a table, and between two columns
 
 
@@ -52,7 +52,7 @@ def show(finding: Finding, out: Path | None) -> None:
 
 
 def require_folder(out: Path | None, name: str) -> None:
-    """Refuse, before anything is measured, a folder that cannot take a finding of this name."""
+    """Before anything is measured, refuse a folder where this finding cannot be written."""
     if out is not None and out.exists() and not out.is_dir():
         raise BadInput(f"--out {out} is a file: expected a folder")
     if out is not None:
@@ -60,7 +60,7 @@ def require_folder(out: Path | None, name: str) -> None:
 
 
 def split(table: Table, width: int) -> list[Table]:
-    """Split a table that is too wide; each part repeats the columns that identify its rows."""
+    """Split a table that is too wide; each part repeats the columns that identify the rows."""
     least = _least_widths(table)
     if _total(least) <= width:
         return [table]
@@ -88,7 +88,7 @@ def stamped(finding: Finding) -> Finding:
 
 
 def _rich_table(table: Table, width: int) -> RichTable:
-    """Lay out a table; spare width goes to columns that would be wrapped, of words first."""
+    """Lay out a table; columns that would be wrapped get the spare width, text columns first."""
     widths, full = _least_widths(table), _full_widths(table)
     spare = max(0, width - _total(widths))
     for column in sorted(range(len(widths)), key=lambda column: not table.is_text(column)):
@@ -97,8 +97,9 @@ def _rich_table(table: Table, width: int) -> RichTable:
         spare -= more
     laid_out = RichTable(box=box.SIMPLE, pad_edge=False)
     for column, name in enumerate(table.columns):
-        left = column == 0 or table.is_text(column)
-        laid_out.add_column(Text(name), justify="left" if left else "right", width=widths[column])
+        to_left = column == 0 or table.is_text(column)
+        justify: JustifyMethod = "left" if to_left else "right"
+        laid_out.add_column(Text(name), justify=justify, width=widths[column])
     for row in table.rows:
         laid_out.add_row(*map(Text, row))
     return laid_out
@@ -119,7 +120,7 @@ def _full_widths(table: Table) -> list[int]:
 
 
 def _least_widths(table: Table) -> list[int]:
-    """Return the widths at which long names and cells of words are wrapped, but no number."""
+    """Return the minimum widths: long names and text cells are wrapped, numbers never are."""
     widths = []
     for column, (name, full) in enumerate(zip(table.columns, _full_widths(table), strict=True)):
         unbroken = [name] if len(name) <= UNBROKEN else name.split()

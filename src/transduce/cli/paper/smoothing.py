@@ -16,7 +16,7 @@ def smoothing(
     *,
     out: options.Out = Path("runs/smoothing"),
     eps: str = option("Amounts of smoothing, including 0.", default="0,0.1,0.2", metavar="0,0.1,…"),
-    seeds: int = option("Trainings per amount, with seeds 1, 2, …", default=1, min=1),
+    seeds: int = option("Training runs per amount, with seeds 1, 2, …", default=1, min=1),
     claim: options.Claim,
 ) -> None:
     """Train with and without label smoothing: perplexity, accuracy and BLEU (paper 5.4).

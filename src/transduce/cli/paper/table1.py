@@ -33,7 +33,7 @@ def table1(
 ) -> None:
     """Measure a layer of each kind of Table 1: time, memory, operations and path lengths.
 
-    The measured exponents of n are shown beside the paper's O().
+    The measured exponents of n are shown next to the paper's O().
     """
     from transduce.cli.paper.printing import require_folder, show
     from transduce.experiments.table1 import table1 as measure

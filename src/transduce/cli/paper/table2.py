@@ -21,8 +21,8 @@ def table2(
 ) -> None:
     """Train the Transformer and earlier models, each for the same time or steps.
 
-    Reports BLEU, training FLOPs and time beside the paper's. The default budget is 100,000 steps.
-    --time counts the time of steps only, not of validating and saving. Ctrl-C saves.
+    Reports BLEU, training FLOPs and time next to the paper's. The default budget is 100,000 steps.
+    --time counts training steps only, not validation and saving. Ctrl-C saves.
     """
     from transduce.cli.paper.printing import show
     from transduce.experiments.table2 import table2 as measure

@@ -16,7 +16,7 @@ Run the same command again to continue. To use the parser: transduce parse t4/pa
 
 @option_group(options.TEXTS)
 class Trees:
-    """The trees that are not trained on."""
+    """The held-out trees."""
 
     valid: Path = option("Trees on which the weights are chosen.", default=...)
     test: Path = option("Trees to score once.", default=...)
@@ -31,7 +31,7 @@ def table4(
     masked: bool = flag("Write all words as XX, so that tags are not predicted.", "--masked"),
     training: options.Training,
 ) -> None:
-    """Train a parser on trees, choose its weights, and score it once, beside the paper's.
+    """Train a parser on trees, choose its weights, and score it once, next to the paper's scores.
 
     Labelled precision, recall and F1 as EVALB computes them with Collins' settings. Without --steps
     or --time, the preset determines the training time. Ctrl-C saves.
