@@ -27,7 +27,7 @@ class Layout(Protocol):
         """Lay out the sentences of a micro-batch."""
 
     def evaluation_batches(self, part: Split) -> Iterator[Batch]:
-        """Pass once over a part, similar lengths together."""
+        """Yield batches that cover a split once, with similar lengths together."""
 
 
 class GroupedLayout:
@@ -36,7 +36,7 @@ class GroupedLayout:
     def __init__(
         self, part: Split, batch_tokens: int, count: int = 1, *, updates_of: Layout | None = None
     ) -> None:
-        """Cut updates into `count` micro-batches; take the updates of another layout if given."""
+        """Cut updates into `count` micro-batches; use the updates of a given layout, if any."""
         self.part, self.batch_tokens, self.count = part, batch_tokens, count
         self.lengths = part.source.lengths, part.target.lengths
         self.updates_of = updates_of
@@ -59,7 +59,7 @@ class GroupedLayout:
         return make_batch([self.part.pair(int(i)) for i in sentences])
 
     def evaluation_batches(self, part: Split) -> Iterator[Batch]:
-        """Pass once over a part, similar lengths together."""
+        """Yield batches that cover a split once, with similar lengths together."""
         source, target = part.source.lengths, part.target.lengths
         limit = self.batch_tokens // self.count  # fits into memory
         for sentences in cut(np.lexsort((source, target)), source, target, (limit, limit)):

@@ -1,4 +1,4 @@
-"""Batches of packed tokens: sentences end to end. S sentences of a batch, T tokens of a side."""
+"""Batches of packed tokens: sentences end to end. S sentences per batch, T tokens per side."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class LengthGroups:
 
     @classmethod
     def of(cls, lengths: Ints) -> "LengthGroups":
-        """Make the groups of sentences that have these lengths, shortest first."""
+        """Create the groups for sentences with these lengths, shortest first."""
         values, counts = np.unique(lengths, return_counts=True)
         return cls(tuple(zip(counts.tolist(), values.tolist(), strict=True)))
 
@@ -31,8 +31,8 @@ class LengthGroups:
 class KeyRanges(NamedTuple):
     """Attention ranges: query i attends to keys first[i]:last[i].
 
-    So key j is seen by one range of queries, seen_first[j]:seen_last[j]. Both kinds of ranges are
-    non-decreasing; those of padding are empty.
+    Conversely, key j is attended to by the queries seen_first[j]:seen_last[j]. Both kinds of ranges
+    are non-decreasing; the ranges of padding are empty.
     """
 
     first: Tensor  # (queries,)
@@ -42,11 +42,11 @@ class KeyRanges(NamedTuple):
 
 
 class CrossGroup(NamedTuple):
-    """Sentences with equally many queries."""
+    """Sentences with the same number of queries."""
 
     sentences: int
     queries: int  # per sentence
-    keys: int  # of the longest source
+    keys: int  # in the longest source
     padded: bool  # whether any source is shorter
 
 
@@ -58,13 +58,13 @@ class SourceRows:
     """
 
     groups: tuple[CrossGroup, ...]
-    index: Tensor  # (S, K) which source token each place of the rows holds; 0 for padding
+    index: Tensor  # (S, K) index of the source token at each place in the rows; 0 for padding
     place: Tensor  # (T,) the place of each source token in the flattened rows
     real: Tensor  # (S, K) False for padding
 
     @classmethod
     def of(cls, *, queries: Ints, keys: Ints, rows: Ints) -> "SourceRows":
-        """Lay out sources with `keys` tokens: sentence i has queries[i] and source rows[i]."""
+        """Lay out sources with `keys` tokens: target i has queries[i] tokens and source rows[i]."""
         lengths = keys[rows]  # (S,)
         begins = (keys.cumsum() - keys)[rows]
         columns = np.arange(lengths.max())
@@ -96,7 +96,7 @@ class PackedTokens:
     segments: LengthGroups | KeyRanges
 
     def to(self, device: torch.device) -> "PackedTokens":
-        """Move to a device; ranges move with the one tensor of their batch."""
+        """Move to a device; key ranges move with the flat tensor of their batch."""
         tokens, positions = _move(self.tokens, device), _move(self.positions, device)
         return PackedTokens(tokens, positions, self.segments)
 
@@ -105,17 +105,17 @@ class PackedTokens:
 class Batch:
     """The data of one forward and backward pass.
 
-    A grouped batch (`make_batch`) has each side sorted by its own lengths; `cross` knows which
-    source belongs to which target. A packed batch (`static.pack`) has both sides in the same order,
-    with padding at the end, and is one tensor, `flat`.
+    In a grouped batch (`make_batch`), each side is sorted by its own lengths; `cross` says which
+    source belongs to which target. In a packed batch (`static.pack`), both sides are in the same
+    order, with padding at the end, and all tensors are views of `flat`.
     """
 
     source: PackedTokens
     target: PackedTokens  # the decoder's input: <s> and all but the last token
-    labels: Tensor  # (T,) the decoder's output: all tokens, </s> the last; <pad> where padded
+    labels: Tensor  # (T,) the decoder's output: all tokens, ending in </s>; <pad> where padded
     cross: SourceRows | KeyRanges
-    order: Ints  # the numbers of the sentences in the order of the target side
-    used: tuple[int, int]  # tokens without padding, of the source and of the target
+    order: Ints  # sentence indices in the order of the target side
+    used: tuple[int, int]  # source and target tokens, without padding
     flat: Tensor | None = None  # the tensor that all others are views of
 
     @property
@@ -125,7 +125,7 @@ class Batch:
 
     @property
     def places(self) -> tuple[int, int]:
-        """The number of tokens with padding, of the source and of the target."""
+        """The number of source and target tokens, including padding."""
         return self.source.tokens.numel(), self.labels.numel()
 
     def to(self, device: torch.device) -> "Batch":
@@ -150,22 +150,22 @@ class Batch:
 
 
 def _move(tensor: Tensor, device: torch.device) -> Tensor:
-    """Move a tensor; asynchronously to CUDA, which alone keeps the memory until it is copied."""
+    """Move a tensor; asynchronously only to CUDA, which keeps the memory until it is copied."""
     return tensor.to(device, non_blocking=device.type == "cuda")
 
 
 def unflatten(flat: Tensor, places: tuple[int, int], order: Ints, used: tuple[int, int]) -> Batch:
-    """Make a packed batch from its one tensor, which moves to a device in one copy."""
+    """Create a packed batch from its flat tensor, which moves to a device in one copy."""
     S, T = places
     source, source_positions, first, last, seen_first, seen_last = flat[: 6 * S].view(6, S).unbind()
-    target, target_positions, labels, begin, end, past, own, sees_first, sees_last = (
+    target, target_positions, labels, begin, end, next_token, token, source_first, source_last = (
         flat[6 * S :].view(9, T).unbind()
     )
     return Batch(
         PackedTokens(source, source_positions, KeyRanges(first, last, first, last)),
-        PackedTokens(target, target_positions, KeyRanges(begin, past, own, end)),
+        PackedTokens(target, target_positions, KeyRanges(begin, next_token, token, end)),  # causal
         labels,
-        KeyRanges(sees_first, sees_last, seen_first, seen_last),
+        KeyRanges(source_first, source_last, seen_first, seen_last),
         order,
         used,
         flat,
@@ -188,7 +188,7 @@ def make_batch(pairs: Sequence[tuple[Tokens, Tokens]]) -> Batch:
     by_source = np.argsort(source_lengths, kind="stable")
     by_target = np.lexsort((source_lengths, target_lengths))  # by target, then by source
     rank = np.empty_like(by_source)
-    rank[by_source] = np.arange(len(pairs))  # the place of a pair's source on its side
+    rank[by_source] = np.arange(len(pairs))  # where each pair's source is on the source side
     source = pack([pairs[i][0] for i in by_source])
     target = pack([pairs[i][1] for i in by_target])
     labels = target.tokens

@@ -15,14 +15,14 @@ from transduce.subwords import PAD
 def packed_batch(source: Tensor, target: Tensor, config: ModelConfig) -> tuple[Batch, Tensor]:
     """Pack source (B, S) and decoder input (B, T), both padded with 0.
 
-    Returns the batch, and the place of each packed target token in the flattened (B, T).
+    Returns the batch, and the index of each packed target token in the flattened (B, T).
     """
     sources = _sentences(source, "source", config.source_vocabulary, config.max_positions)
     targets = _sentences(target, "target", config.target_vocabulary, config.max_positions)
     if len(sources) != len(targets):
         raise BadInput(f"source has {len(sources):,} sentences but target has {len(targets):,}")
     batch = make_batch(list(zip(sources, targets, strict=True)))
-    # make_batch takes the tokens as labels and shifts them. Here they are the decoder's input.
+    # make_batch treats the tokens as labels and shifts them; here they are the decoder's input.
     inputs = PackedTokens(batch.labels, batch.target.positions, batch.target.segments)
     batch = dataclasses.replace(batch, target=inputs)
     rows = np.repeat(batch.order, [len(targets[i]) for i in batch.order])

@@ -1,4 +1,4 @@
-"""Prefetching: the batches of the next updates are prepared while the device computes."""
+"""Prefetching: the batches for the next updates are prepared while the device computes."""
 
 import contextlib
 import queue
@@ -18,21 +18,21 @@ class Update:
     """One update of the weights, with the micro-batches that this process computes."""
 
     sentences: Ints
-    tokens: int  # target tokens of all processes
+    tokens: int  # target tokens over all processes
     batches: list[Batch]  # the micro-batches of this process
-    idle: bool  # this process has no share; its one batch keeps step with the others, weight 0
+    idle: bool  # this process has no share: it computes one batch with weight 0, to stay in step
     layout: Layout
-    next_position: DataPosition  # of the update after this one
+    next_position: DataPosition  # position of the update after this one
     epochs: float  # passes over the data completed after this update
 
     @property
     def used(self) -> tuple[int, int]:
-        """The number of real tokens, of source and target."""
+        """The number of source and target tokens, without padding."""
         return _sum([batch.used for batch in self.batches])
 
     @property
     def places(self) -> tuple[int, int]:
-        """The number of tokens including padding, of source and target."""
+        """The number of source and target tokens, including padding."""
         return _sum([batch.places for batch in self.batches])
 
 
@@ -43,7 +43,7 @@ def _sum(pairs: list[tuple[int, int]]) -> tuple[int, int]:
 class Prefetcher:
     """An endless stream of updates; with `ahead`, a thread prepares them in advance.
 
-    The thread starts with the first update, so a prefetcher that is never read has none.
+    The thread is started for the first update, so a prefetcher that is never read has no thread.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Prefetcher:
         try:
             while not self.closed.is_set():
                 self._put(self._next())
-        except BaseException as error:  # raised where the next update is taken
+        except BaseException as error:  # `__next__` raises it
             self._put(error)
 
     def _put(self, item: Update | BaseException) -> None:

@@ -1,7 +1,7 @@
 """Packed batches of one shape, so that a pass can be captured as a CUDA graph.
 
-Sentences are in the same order on both sides. The rest of each side is padding: it sees nothing, is
-seen by nothing, and has no loss.
+Sentences are in the same order on both sides. The rest of each side is padding: it attends to
+nothing, nothing attends to it, and it has no loss.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from transduce.corpus.token_files import Side, Split
 from transduce.corpus.updates import balance, cut
 from transduce.subwords import BOS, PAD
 
-GRAIN = 128  # capacities are multiples of it, or of less in small batches: kernels work in tiles
+GRAIN = 128  # kernels work in tiles, so capacities are multiples of this (less in small batches)
 
 
 class PackedLayout:
@@ -24,17 +24,18 @@ class PackedLayout:
         """Choose the capacities; no sentence is longer than `longest`."""
         self.part, self.batch_tokens = part, batch_tokens
         self.source, self.target = part.source.lengths, part.target.lengths
-        # The side with fewer tokens in total gets a smaller capacity: both fill up together.
+        # The side with fewer tokens in total gets a smaller capacity, so that both fill up
+        # together.
         tokens = np.array([self.source.sum(), self.target.sum()])
         grain = GRAIN
         while grain > 8 and grain > batch_tokens // 256:
             grain //= 2
         whole = np.maximum(batch_tokens * tokens // tokens.max() // grain * grain, longest)
-        self.limits = int(whole[0]), int(whole[1])  # of an update
-        # Micro-batches are a little larger than their share, or the rest would need one more.
+        self.limits = int(whole[0]), int(whole[1])  # tokens per update
+        # Micro-batches get a little more than their share, to avoid one more for the remainder.
         spare = 1.02 * whole / count + grain if count > 1 else whole
         places = np.maximum(-(-spare // grain) * grain, longest)
-        self.places = int(places[0]), int(places[1])  # of a batch
+        self.places = int(places[0]), int(places[1])  # tokens per batch, including padding
 
     def updates(self, random: np.random.Generator) -> list[Ints]:
         """Divide all training sentences into updates, in random order."""
@@ -49,7 +50,7 @@ class PackedLayout:
         return pack(self.part, sentences, self.places)
 
     def evaluation_batches(self, part: Split) -> Iterator[Batch]:
-        """Pass once over a part, similar lengths together."""
+        """Yield batches that cover a split once, with similar lengths together."""
         source, target = part.source.lengths, part.target.lengths
         order = np.argsort(source + target, kind="stable")
         for sentences in cut(order, source, target, self.places):
@@ -57,7 +58,7 @@ class PackedLayout:
 
 
 def pack(part: Split, sentences: Ints, places: tuple[int, int]) -> Batch:
-    """Lay out sentences of a corpus, with `places` tokens of source and target."""
+    """Lay out sentences from a split, padded to `places` source and target tokens."""
     sides = [
         _Side(side, sentences, count) for side, count in zip(_sides(part), places, strict=True)
     ]
@@ -74,7 +75,7 @@ def pack(part: Split, sentences: Ints, places: tuple[int, int]) -> Batch:
         *source.first_last(target),
         *(inputs, target.positions, target.tokens),
         *target.first_last(target),
-        np.minimum(causal + 1, target.end),  # 3.2.3: no token sees a later one
+        np.minimum(causal + 1, target.end),  # 3.2.3: no token attends to a later one
         causal,
         *target.first_last(source),
     ]
@@ -97,7 +98,7 @@ class _Side:
         self.positions = self._pad(positions(self.lengths), 0)
 
     def first_last(self, other: "_Side") -> tuple[Ints, Ints]:
-        """Return the range in `other` of the sentence that each token belongs to."""
+        """Return, for each token, the range of its sentence in `other`."""
         first = np.repeat(other.begins, self.lengths)
         last = np.repeat(other.begins + other.lengths, self.lengths)
         return self._pad(first, other.end), self._pad(last, other.end)

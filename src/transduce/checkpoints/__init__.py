@@ -1,5 +1,5 @@
 """Weights and optimizer state in a run folder.
 
 checkpoint   save, load and average weights and checkpoints
-selection    which weights translate when a run has ended
+selection    selecting the final weights of a run
 """

@@ -44,7 +44,7 @@ from transduce.runs.folder import (
 )
 from transduce.system.files import atomic_folder, atomic_write, remove_folder, write_checksummed
 
-GENERATORS: dict[str, Any] = {"cuda": torch.cuda, "mps": torch.mps}  # their random numbers
+GENERATORS: dict[str, Any] = {"cuda": torch.cuda, "mps": torch.mps}  # with random states
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], checksum: str | None = None) -> str:
@@ -65,13 +65,13 @@ def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write a safetensors file with the permissions of the umask."""
+    """Write a safetensors file with the permissions set by the umask."""
     with atomic_write(path) as temporary:
         temporary.touch()
         mode = stat.S_IMODE(temporary.stat().st_mode)
         try:
             save_file(tensors, temporary, metadata=metadata)
-        except SafetensorError as error:  # the system's error is in its text only
+        except SafetensorError as error:  # it gives the system's error number only in its text
             match = re.search(r"os error (\d+)", str(error))
             number = int(match[1]) if match else errno.EIO
             raise OSError(number, os.strerror(number), str(path)) from None
@@ -89,7 +89,7 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Copy weights into a model that must have exactly these."""
+    """Copy weights into a model; names and shapes must match exactly."""
     expected = weights_of(model)
     require_shapes(_shapes(expected), _shapes(tensors), path)
     require_finite({name: tensors[name].numpy() for name in expected}, path)
@@ -117,7 +117,7 @@ def _shapes(tensors: Mapping[str, Tensor]) -> Shapes:
 
 
 def random_states(device: torch.device) -> dict[str, Tensor]:
-    """Return the states of the random number generators of the CPU and a device."""
+    """Return the states of the random number generators on the CPU and on a device."""
     generator = GENERATORS.get(device.type)
     on_device = {f"random.{device.type}": generator.get_rng_state()} if generator else {}
     return {"random": torch.get_rng_state()} | on_device
@@ -134,7 +134,7 @@ def restore_random_states(states: Mapping[str, Tensor], device: torch.device) ->
 def set_random_states(
     tensors: Mapping[str, Tensor], device: torch.device, path: Path
 ) -> dict[str, Tensor]:
-    """Restore the random states among the tensors of a file; return the other tensors."""
+    """Restore the random states contained in the tensors of a file; return the other tensors."""
     try:
         restore_random_states(tensors, device)
     except (KeyError, RuntimeError, TypeError) as error:
@@ -145,7 +145,7 @@ def set_random_states(
 def optimizer_state(
     optimizer: torch.optim.Optimizer, weights: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return the optimizer's state of each weight, by the weight's name."""
+    """Return the optimizer's state for each weight, by the weight's name."""
     names = {id(weight): name for name, weight in weights.items()}
     return {
         f"{key}.{names[id(weight)]}": value
@@ -176,7 +176,7 @@ def load_optimizer_state(
 
 
 def load_model(run: Path, config: RunConfig, device: torch.device) -> tuple[Transducer, str]:
-    """Return the model that translates, and a description of its weights."""
+    """Return the model for translation, and a description of its weights."""
     path, description = weights_file(run, config)
     require_fit(config.model, path)
     tensors = load_tensors(path)
@@ -208,7 +208,7 @@ def save_checkpoint(
     optimizer: Mapping[str, Tensor],
     state: dict[str, Any],
 ) -> None:
-    """Write a checkpoint: all of its files, or none."""
+    """Write a checkpoint: all of its files, or none of them."""
     name = f"step-{step:07}" + ("" if scheduled else "-interrupted")
     with atomic_folder(run / CHECKPOINTS / name, PARTS) as folder:
         given = {WEIGHTS: weights, OPTIMIZER: optimizer}
@@ -219,21 +219,21 @@ def save_checkpoint(
 def prune(run: Path, keep: int) -> None:
     """Delete all but the last `keep` scheduled checkpoints.
 
-    A checkpoint written on interruption is deleted as soon as another one follows it.
+    A checkpoint written on interruption is deleted as soon as there is a newer one.
     """
-    found = checkpoints(run)
-    scheduled = [checkpoint for checkpoint in found if checkpoint.scheduled]
-    interrupted = [checkpoint for checkpoint in found[:-1] if not checkpoint.scheduled]
+    saved = checkpoints(run)
+    scheduled = [checkpoint for checkpoint in saved if checkpoint.scheduled]
+    interrupted = [checkpoint for checkpoint in saved[:-1] if not checkpoint.scheduled]
     for checkpoint in scheduled[:-keep] + interrupted:
-        with contextlib.suppress(OSError):  # it only takes space
+        with contextlib.suppress(OSError):  # a leftover checkpoint only takes space
             remove_folder(checkpoint.path)
 
 
 def average(models: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """Return the mean of several models' weights (paper 6.1).
 
-    In float32, whatever the type of the weights; tensors that are not floating-point are those of
-    the last model.
+    Sums are computed in float32 for all types of weights. Tensors that are not floating-point are
+    taken from the last model.
     """
     mean = {}
     for name, tensor in models[-1].items():
@@ -262,7 +262,7 @@ def average_checkpoints(run: Path, last: int) -> tuple[dict[str, Tensor], str]:
 
 
 def _format_steps(steps: Sequence[int]) -> str:
-    """Name some steps, in short if they are equally far apart."""
+    """Format a list of steps, briefly if they are equally far apart."""
     gaps = {after - before for before, after in itertools.pairwise(steps)}
     if len(steps) > 4 and len(gaps) == 1:
         return f"{steps[0]:,} to {steps[-1]:,}, every {gaps.pop():,}"

@@ -1,4 +1,4 @@
-"""Which weights translate when a run has ended: the mean of its last checkpoints, or the best."""
+"""Selecting the final weights of a run: the mean of its last checkpoints, or the best."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,8 +12,8 @@ from transduce.runs.arrays import hash_of
 from transduce.runs.folder import BEST, Selection, checkpoints
 from transduce.runs.state import State
 
-LENGTHS = (1, 2, 3, 5, 10, 20)  # numbers of checkpoints to average that validation compares
-END_OF_RUN = 0.1  # checkpoints in this last part of a run are averaged without comparing
+LENGTHS = (1, 2, 3, 5, 10, 20)  # numbers of checkpoints whose means validation compares
+END_OF_RUN = 0.1  # checkpoints in this last fraction of a run are averaged without comparing
 
 
 def selection_at(config: TrainConfig, step: int) -> Selection:
@@ -28,9 +28,9 @@ def select_weights(
     state: State,
     loss: Callable[[Mapping[str, Tensor]], float],
 ) -> tuple[dict[str, Tensor], str]:
-    """Return the weights that translate, and a description of them (paper 6.1).
+    """Return the final weights of a run, and a description of them (paper 6.1).
 
-    `loss` measures weights on the validation set.
+    `loss` returns the validation loss of some weights.
     """
     if config.select == "best":
         return load_tensors(_best(run, state)), f"best validation loss, at step {state.best_step:,}"
@@ -45,10 +45,10 @@ def select_weights(
 
 
 def _lengths(run: Path, most: int) -> list[int]:
-    """Return how many of the last checkpoints may be averaged; one candidate if none compare.
+    """Return the candidate numbers of last checkpoints to average; just one if none compete.
 
     The paper averages the end of a long run. If the checkpoints reach further back than the last
-    tenth, the oldest may be much worse than the newest.
+    tenth of the run, the oldest may be much worse than the newest.
     """
     steps = [checkpoint.step for checkpoint in checkpoints(run) if checkpoint.scheduled][-most:]
     if not steps or steps[-1] - steps[0] <= END_OF_RUN * steps[-1]:
@@ -57,7 +57,7 @@ def _lengths(run: Path, most: int) -> list[int]:
 
 
 def _best(run: Path, state: State) -> Path:
-    """Return the file of the weights with the lowest validation loss."""
+    """Return the file with the weights that have the lowest validation loss."""
     path = run / BEST
     if state.best_hash and path.is_file() and hash_of(path) != state.best_hash:
         raise BadRun(

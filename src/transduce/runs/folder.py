@@ -2,18 +2,18 @@
 
     config.json            settings and versions
     subwords.json
-    start.safetensors      the weights that training started from, if those of another run
-    model.safetensors      the weights that translate: mean of the last checkpoints, or the best
+    start.safetensors      the weights that training started from, if taken from a different run
+    model.safetensors      the weights for translation: mean of the last checkpoints, or the best
     best.safetensors       the weights with the lowest validation loss
     metrics.jsonl          one object for each logged step
-    samples.jsonl          translations of some validation sentences at each validation
+    samples.jsonl          translations of some sentences at each validation
     checkpoints/step-0001000/   weights.safetensors, optimizer.safetensors, state.json
     recipe.toml            the recipe that the run was started with, if any
     evaluation.json, test.hyp   scores and translations of the recipe's test text
-    lexicon.json           a parser's: the tags that each word can have
+    lexicon.json           for parsers: the tags that each word can have
     corpus/                token files
-    distilled/             a student's training texts, translated by its teacher
-    trees/                 a parser's training texts: words, and trees as symbols
+    distilled/             for students: training texts, translated by the teacher
+    trees/                 for parsers: training texts, as words and as symbols of trees
 
 Every file has a checksum, and no file contains code that is executed.
 """
@@ -37,9 +37,10 @@ MODEL, BEST, START = "model.safetensors", "best.safetensors", "start.safetensors
 SUBWORDS, LEXICON, RECIPE = "subwords.json", "lexicon.json", "recipe.toml"
 PARTS = WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 CHECKPOINTS = "checkpoints"
-# Folders inside a run. None may be a link, because old files in them are deleted.
+# Folders inside a run. They may not be links, because old files in them are deleted.
 OWN_FOLDERS = (CHECKPOINTS, "corpus", "distilled", "trees", "tensorboard")
-WRITTEN_IN = (CHECKPOINTS, "distilled", "distilled/blocks", "trees")  # and the run folder itself
+# Subfolders in which a killed process can leave temporary folders.
+WRITTEN_IN = (CHECKPOINTS, "distilled", "distilled/blocks", "trees")
 NO_WEIGHTS = "none yet"
 
 Made = TypeVar("Made")
@@ -50,18 +51,18 @@ COMMANDS: dict[Task, str] = {"translation": "translate", "parsing": "parse"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Origin:
-    """The trained run that another run was started from."""
+    """The trained run from which a run was started."""
 
     run: str
     subwords: str  # hash of the subwords taken from it
     weights: str = ""  # description of the weights taken from it; empty: only the subwords
-    sha256: str = ""  # of these weights
-    more: int = 0  # subwords that were added
+    sha256: str = ""  # hash of these weights
+    more: int = 0  # number of subwords added
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The rule by which a run selected the weights that translate, and at which step."""
+    """The rule by which a run selected its final weights, and the step at which it did."""
 
     rule: str
     step: int
@@ -82,7 +83,7 @@ class RunConfig:
     versions: Mapping[str, str] = field(default_factory=dict)
     origin: Origin | None = None
     task: Task = "translation"
-    identity: str = ""  # hash of the settings and the corpus; checkpoints have the same
+    identity: str = ""  # hash of the settings and the corpus; checkpoints contain the same hash
     # Hashes of the files that belong to this run; two while a file is being replaced.
     hashes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -97,7 +98,7 @@ class RunConfig:
                 "languages": list(self.languages),
                 "device": self.device,
                 "weights": self.weights,
-                # For version 0.1, which reads this text only.
+                # For version 0.1, which reads only this text.
                 "chosen": f"{selection.rule} at step {selection.step}" if selection else "",
                 "selection": dataclasses.asdict(selection) if selection else None,
                 "model": self.model.to_json(),
@@ -113,7 +114,7 @@ class RunConfig:
 
     @classmethod
     def load(cls, run: Path) -> Self:
-        """Read config.json, or say why the folder is not a run."""
+        """Read config.json; raise a BadRun that says why if the folder is not a run."""
         path = run / CONFIG
         if not run.exists():
             raise BadRun(f"there is no run folder {run}: `transduce train` makes one")
@@ -144,16 +145,16 @@ class RunConfig:
             raise BadRun(f"{path} is damaged: {error}") from None
 
     def ended_at(self, step: int) -> bool:
-        """Return whether the run ended, and selected its weights, at a step."""
+        """Return whether the run ended and selected its weights at this step."""
         return self.selection is not None and self.selection.step == step
 
     def with_hashes(self, run: Path, *names: str) -> Self:
-        """Return the configuration with the hashes of those of these files that exist."""
+        """Return the configuration with the hashes of these files added, if they exist."""
         hashes = {name: (hash_of(run / name),) for name in names if (run / name).exists()}
         return dataclasses.replace(self, hashes={**self.hashes, **hashes})
 
     def verified(self, run: Path, name: str) -> Path:
-        """Return the path of a file of the run; refuse a file that belongs to another run.
+        """Return the path of a file in the run; refuse a file that belongs to a different run.
 
         Each file has its own checksum; this checks that the files belong together.
         """
@@ -168,7 +169,7 @@ class RunConfig:
         return path
 
     def require_subwords(self, source: int, target: int, run: Path) -> None:
-        """Refuse vocabularies of other sizes than the model's."""
+        """Refuse vocabularies whose sizes differ from the model's."""
         if (self.model.source_vocabulary, self.model.target_vocabulary) != (source, target):
             raise BadRun(
                 f"{run / SUBWORDS} has {source:,} and {target:,} subwords, but the model of "
@@ -177,13 +178,13 @@ class RunConfig:
             )
 
     def require(self, task: Task, run: Path) -> None:
-        """Refuse a model that was trained for another task."""
+        """Refuse a model that was trained for a different task."""
         if self.task != task:
             command = COMMANDS[self.task]
             raise BadRun(f"{run} holds {KINDS[self.task]}: use it with `transduce {command}`")
 
 
-# The types of the fields of config.json; older runs lack those that may be None.
+# The types of the fields in config.json; older runs lack those that may be None.
 FIELDS = {
     **dict.fromkeys(("preset", "device", "weights", "chosen"), str),
     **dict.fromkeys(("model", "train", "search"), dict[str, Any]),
@@ -202,7 +203,7 @@ def _dataclass(kind: type[Made], value: dict[str, Any] | None) -> Made | None:
 
 
 def _selection(value: dict[str, Any]) -> Selection | None:
-    """Read the field `selection`, or `chosen` of a run of version 0.1: "RULE at step N"."""
+    """Read the field `selection`, or `chosen` from version 0.1: "RULE at step N"."""
     if value.get("selection"):
         return _dataclass(Selection, value["selection"])
     old = re.fullmatch(r"(.+) at step ([0-9]{1,18})", value["chosen"])
@@ -210,7 +211,7 @@ def _selection(value: dict[str, Any]) -> Selection | None:
 
 
 def require_own_folders(run: Path) -> None:
-    """Refuse a run in which one of the folders is a link."""
+    """Refuse a run if one of its folders is a link."""
     for name in OWN_FOLDERS:
         if (run / name).is_symlink():
             raise BadRun(
@@ -232,7 +233,7 @@ class Checkpoint:
         return read_checksummed(self.path / STATE, FORMAT, "training state", STATE_FIELDS)
 
     def verified(self, name: str) -> Path:
-        """Return the path of a tensor file; refuse a file of another checkpoint."""
+        """Return the path of a tensor file; refuse a file from a different checkpoint."""
         state = read_checksummed(self.path / STATE, FORMAT, "training state", HASHES)
         hashes = state.get("owns") or {}
         path, expected = self.path / name, hashes.get(name)
@@ -244,7 +245,7 @@ class Checkpoint:
 
 
 HASHES = {"owns": dict[str, str] | None}
-# The types of the fields of state.json; older checkpoints lack those that may be None.
+# The types of the fields in state.json; older checkpoints lack those that may be None.
 STATE_FIELDS = {
     **HASHES,
     **dict.fromkeys(("step", "best_step", "worse", "validated"), int),
@@ -257,24 +258,24 @@ STATE_FIELDS = {
 
 
 def checkpoints(run: Path) -> list[Checkpoint]:
-    """Return the checkpoints of a run, oldest first; refuse links, which lead out of the run."""
+    """Return the checkpoints of a run, oldest first; refuse links, which lead outside the run."""
     folder = run / CHECKPOINTS
     if folder.is_symlink():
         require_own_folders(run)
-    found = []
+    saved = []
     for path in folder.glob("step-*"):
         if match := re.fullmatch(r"step-([0-9]{1,18})(-interrupted)?", path.name):
             if path.is_symlink() or not path.is_dir():
                 kind = "a link" if path.is_symlink() else "not a folder"
                 raise BadRun(f"{path} is {kind}: expected a checkpoint inside the run")
-            found.append(Checkpoint(int(match[1]), match[2] is None, path))
-    return sorted(found)
+            saved.append(Checkpoint(int(match[1]), match[2] is None, path))
+    return sorted(saved)
 
 
 def last_checkpoint(run: Path) -> Checkpoint | None:
     """Return the checkpoint to resume from, if there is one."""
-    found = checkpoints(run)
-    return found[-1] if found else None
+    saved = checkpoints(run)
+    return saved[-1] if saved else None
 
 
 def delete_weights(run: Path, reason: str) -> None:
@@ -286,9 +287,9 @@ def delete_weights(run: Path, reason: str) -> None:
 
 
 def weights_file(run: Path, config: RunConfig) -> tuple[Path, str]:
-    """Return the file of the weights that translate, and a description of them.
+    """Return the file with the weights for translation, and a description of them.
 
-    A run that has not ended has no model.safetensors yet: the newest checkpoint translates.
+    A run that has not ended has no model.safetensors yet: its newest checkpoint is used.
     """
     if (run / MODEL).exists():
         return config.verified(run, MODEL), config.weights

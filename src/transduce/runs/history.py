@@ -1,4 +1,4 @@
-"""metrics.jsonl and samples.jsonl of runs, read whole or as they grow. Imports no torch."""
+"""Reading metrics.jsonl and samples.jsonl, whole or as they grow. Imports no torch."""
 
 import json
 import math
@@ -18,8 +18,8 @@ from transduce.system.formatting import pluralize
 TRAINING = ("loss", "perplexity", "learning_rate", "target_tokens_per_second")
 VALIDATION = ("valid_loss", "valid_perplexity", "valid_bleu")
 LOGGED = {"step", "epoch", "seconds", *TRAINING, *VALIDATION}
-AT_ONCE = 1 << 26  # bytes that are read of a growing file at once
-TAIL = 256  # bytes before an offset that show whether the file is still the same
+AT_ONCE = 1 << 26  # bytes read from a growing file at once
+TAIL = 256  # bytes before the offset, compared to detect that the file was rewritten
 
 Row = dict[str, float]
 
@@ -43,16 +43,16 @@ class History:
     measure: Mapping[str, float] = field(default_factory=dict)  # settings that the loss depends on
 
     def curve(self, logged: str | None, unit: float | None) -> Curve:
-        """Return a logged value over steps, or over time in units of so many seconds."""
+        """Return a logged value over steps, or over time in units of `unit` seconds."""
         pairs = [(row["step"], row[logged]) for row in self.rows if logged in row]
         steps, values = [step for step, _ in pairs], [value for _, value in pairs]
         return Curve(steps if unit is None else [s / unit for s in self.seconds(steps)], values)
 
     def seconds(self, steps: Sequence[float]) -> list[float]:
-        """Return the times of steps.
+        """Return the times of steps, in seconds.
 
-        Validations are logged without time: it is interpolated between the logged steps, and after
-        the last one extrapolated from the pace of the whole run.
+        Validations are logged without a time. It is interpolated between the logged steps, and
+        after the last one extrapolated from the speed of the whole run.
         """
         known = {0.0: 0.0} | {row["step"]: row["seconds"] for row in self.rows if "seconds" in row}
         logged = sorted(known)
@@ -69,7 +69,7 @@ class History:
 def read_histories(paths: Sequence[Path]) -> list[History]:
     """Read the logs of runs; a run that is named twice is read once.
 
-    A folder that contains runs means all its runs that have logged something.
+    A folder that contains runs stands for all its runs with a non-empty log.
     """
     runs = list({run.resolve(): run for path in paths for run in find_runs(path)}.values())
     names = [run.resolve().name for run in runs]
@@ -79,18 +79,18 @@ def read_histories(paths: Sequence[Path]) -> list[History]:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """Return the runs that a folder contains, or the folder itself if it is a run or has none."""
+    """Return the runs in a folder, or the folder itself if it is a run or contains none."""
     if any((folder / name).is_file() for name in ("metrics.jsonl", "config.json")):
         return [folder]
-    found: list[Path] = []
+    runs: list[Path] = []
     with suppress(OSError):  # `read_history` reports a folder that cannot be read
         logs = sorted(folder.glob("*/metrics.jsonl"))
-        found = [path.parent for path in logs if path.is_file() and path.stat().st_size]
-    return found or [folder]
+        runs = [path.parent for path in logs if path.is_file() and path.stat().st_size]
+    return runs or [folder]
 
 
 def read_history(run: Path, name: str) -> History:
-    """Read metrics.jsonl, without lines that a kill cut short."""
+    """Read metrics.jsonl, without lines that were cut short when the process was killed."""
     if not run.exists():
         raise BadRun(f"there is no run folder {run}: `transduce train` makes one")
     path = run / "metrics.jsonl"
@@ -107,7 +107,7 @@ def read_history(run: Path, name: str) -> History:
 
 
 def parse_line(line: str) -> dict[str, Any] | None:
-    """Return the JSON object of a line, or None if it has none."""
+    """Return the JSON object in a line, or None if the line is not one."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -126,8 +126,8 @@ def to_row(logged: dict[str, Any] | None) -> Row | None:
 
 
 def _measure(run: Path) -> dict[str, float]:
-    """Return the settings that must be equal for losses to be comparable, as far as known."""
-    with suppress(BadRun, KeyError, TypeError, ValueError):  # without them the run is drawn as well
+    """Return the settings that must be equal for losses to be comparable; {} if unknown."""
+    with suppress(BadRun, KeyError, TypeError, ValueError):  # the run can be drawn without them
         config = read_json(run / "config.json")
         eps_ls, vocabulary = config["train"]["eps_ls"], config["model"]["target_vocabulary"]
         return {"eps_ls": float(eps_ls), "vocabulary": float(vocabulary)}
@@ -135,17 +135,17 @@ def _measure(run: Path) -> dict[str, float]:
 
 
 class GrowingFile:
-    """A file of JSON lines to which another process appends, and which it sometimes rewrites."""
+    """A JSON Lines file that a different process appends to and sometimes rewrites."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.offset, self.inode, self.tail = 0, 0, b""  # tail: the bytes before the offset
 
     def read_new(self) -> tuple[bool, list[dict[str, Any]]]:
-        """Return whether earlier lines are void, and the lines since the last call.
+        """Return whether earlier lines are void, and the lines added since the last call.
 
-        A resumed run drops what it had logged after its checkpoint: then the file is another one,
-        or has other bytes before the offset. An unfinished line is read the next time.
+        A resumed run drops what it had logged after its checkpoint: then the file is a new one, or
+        has different bytes before the offset. An unfinished line is read by a later call.
         """
         try:
             with open_regular(self.path) as file:
@@ -177,7 +177,7 @@ class Sample:
 
 
 class RunLog:
-    """The log of a run that may still be training; `catch_up` reads what is new."""
+    """The log of a run that may still be training; `catch_up` reads new lines."""
 
     def __init__(self, run: Path) -> None:
         self.run = run
@@ -191,7 +191,7 @@ class RunLog:
         self.samples: list[Sample] = []
 
     def catch_up(self) -> None:
-        """Read what was logged since the last call, or everything if the run was resumed."""
+        """Read the lines logged since the last call, or the whole log if the run was resumed."""
         void, logged = self.metrics.read_new()
         if void:
             self.restarts += 1
@@ -215,12 +215,12 @@ class RunLog:
 
     @property
     def rows(self) -> tuple[list[Row], list[Row]]:
-        """The logged rows of training, and of validation."""
+        """The rows logged by training and by validation."""
         return self.training, self.validation
 
     @property
     def last_written(self) -> float | None:
-        """When something was last logged, in seconds since the epoch."""
+        """The time of the last log entry, in seconds since 1970; None if there is no log."""
         try:
             return (self.run / "metrics.jsonl").stat().st_mtime
         except OSError:
@@ -228,14 +228,14 @@ class RunLog:
 
 
 def _texts(value: Any) -> list[str]:
-    """Return texts that are valid UTF-8: JSON may contain half a surrogate pair."""
+    """Return texts that can be encoded as UTF-8: JSON may contain lone surrogates."""
     if not isinstance(value, list):
         raise TypeError(value)
     return [str(text).encode("utf-8", "replace").decode() for text in value]
 
 
 def thin_out(rows: Sequence[Row], names: Sequence[str], most: int) -> list[Row]:
-    """Return about `most` rows, with the lowest and highest value of every stretch."""
+    """Return about `most` rows, including the lowest and highest value in every interval."""
     if len(rows) <= most:
         return list(rows)
     values = np.array([[row.get(name, 0.0) for name in names] for row in rows])

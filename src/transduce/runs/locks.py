@@ -1,4 +1,4 @@
-"""The lock of a run folder, and the refusal of folders that contain something else."""
+"""Locking a run folder, and refusing folders that contain something else."""
 
 import contextlib
 from collections.abc import Iterator
@@ -14,14 +14,14 @@ BEFORE_CONFIG = ("corpus", SUBWORDS, START, "distilled", "trees", LEXICON, RECIP
 
 @contextlib.contextmanager
 def locked_run(run: Path) -> Iterator[None]:
-    """Lock a run folder for this process, creating it if it is missing."""
+    """Lock a run folder for this process; create it if it is missing."""
     require_run_folder(run)
     with locked(run):
         yield
 
 
 def require_run_folder(run: Path) -> None:
-    """Refuse a folder for a run that contains something else."""
+    """Refuse a folder that contains something other than a run."""
     if run.exists() and not run.is_dir():
         raise BadRun(f"{run} is a file: expected a folder for the run")
     require_own_folders(run)

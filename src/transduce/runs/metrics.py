@@ -20,7 +20,7 @@ from transduce.system.files import (
 
 
 class JsonLines:
-    """A file to which JSON objects are appended, one a line."""
+    """A file to which JSON objects are appended, one per line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -51,7 +51,7 @@ class JsonLines:
 
 
 class Metrics(JsonLines):
-    """metrics.jsonl: one object for each logged step, and TensorBoard's files if wanted."""
+    """metrics.jsonl: one object per logged step; optionally TensorBoard's files too."""
 
     def __init__(
         self, run: Path, step: int, *, tensorboard: bool, validated: int | None = None
@@ -62,7 +62,7 @@ class Metrics(JsonLines):
         self.board = _board(run, step) if tensorboard else None
 
     def add(self, step: int, **values: float) -> None:
-        """Record the values of a step."""
+        """Record the values for a step."""
         self.append({"step": step, **values})
         if self.board is not None:
             for name, value in values.items():
@@ -76,7 +76,7 @@ class Metrics(JsonLines):
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """Sentences of the validation set, and their translations by a model."""
+    """Sentences from the validation set, and their translations by a model."""
 
     source: Sequence[str]
     reference: Sequence[str]
@@ -91,7 +91,7 @@ class Samples(JsonLines):
         self.has_sentences = any("source" in value for value in drop_after(self.path, step))
 
     def add(self, step: int, translated: Translated) -> None:
-        """Record the translations of a validation."""
+        """Record the translations from a validation."""
         if not self.has_sentences:
             self.append({"source": [*translated.source], "reference": [*translated.reference]})
             self.has_sentences = True
@@ -99,10 +99,10 @@ class Samples(JsonLines):
 
 
 def drop_after(path: Path, step: int, validated: int | None = None) -> list[dict[str, Any]]:
-    """Drop what a killed run recorded after the checkpoint to resume from; return the rest.
+    """Drop the objects recorded after the checkpoint at `step`; return the others.
 
-    `validated` is the step of the last validation to keep, if it is another. Objects without a step
-    are kept.
+    `validated` is the step of the last validation to keep, by default `step`. Objects without a
+    step are kept.
     """
     validated = step if validated is None else validated
     if not path.exists():
@@ -121,7 +121,7 @@ def drop_after(path: Path, step: int, validated: int | None = None) -> list[dict
 
 
 def require_tensorboard() -> None:
-    """Refuse --tensorboard without its library."""
+    """Refuse --tensorboard if its library is not installed."""
     if importlib.util.find_spec("tensorboard") is None:
         raise MissingExtra("--tensorboard", "tensorboard", "tensorboard")
 

@@ -17,10 +17,10 @@ class Window:
     tokens: int = 0
     smoothed: float = 0.0
     nll: float = 0.0
-    seconds: float = 0.0  # spent on steps alone
+    seconds: float = 0.0  # only the steps, without validation and saving
     skipped: int = 0  # updates skipped because of a non-finite gradient
-    skipped_tokens: int = 0  # of these
-    in_a_row: int = 0  # updates skipped in a row, up to now
+    skipped_tokens: int = 0  # tokens in these updates
+    in_a_row: int = 0  # consecutive updates skipped up to now
 
 
 @dataclass(slots=True)
@@ -34,12 +34,12 @@ class State:
     window: Window = field(default_factory=Window)
     best_loss: float = math.inf
     best_step: int = 0
-    best_hash: str = ""  # of best.safetensors
+    best_hash: str = ""  # hash of best.safetensors
     worse: int = 0  # validations since the best
     validated: int = 0  # the step of the last validation
 
     def part_done(self, config: TrainConfig) -> float:
-        """Return the part of a run that is done, 0 to 1."""
+        """Return the fraction of a run that is done, 0 to 1."""
         parts = [0.0]
         if config.steps is not None:
             parts.append(self.step / config.steps)
@@ -58,14 +58,14 @@ class State:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "State":
-        """Read a state from the content of state.json, which may have further fields."""
+        """Create a state from the content of state.json, which may have more fields."""
         names = {field.name for field in dataclasses.fields(cls)}
         try:
-            own = {name: value[name] for name in names & value.keys()} | {
+            fields = {name: value[name] for name in names & value.keys()} | {
                 "position": DataPosition(**value["place"]),
                 "window": Window(**value["window"]),
                 "best_loss": math.inf if value["best_loss"] is None else value["best_loss"],
             }
-            return cls(**own)
+            return cls(**fields)
         except (KeyError, TypeError) as error:
             raise BadRun(f"the training state of a checkpoint is damaged: {error}") from None

@@ -13,13 +13,13 @@ MISSING = (
     "sentencex is not installed: a line with several sentences is translated as one, which may "
     "lose some of them; pip install 'transduce[split]'"
 )
-# Where a sentence may end: a mark that something follows. Below U+0530 (Latin, Greek, Cyrillic)
-# the splitter knows only these. A line without any needs no splitter.
+# Where a sentence may end: a mark with text after it. Below U+0530 (Latin, Greek, Cyrillic) these
+# are the only marks that sentencex splits at. A line without any needs no splitting.
 MAY_END = re.compile(r"[!.:;?\u0530-\U0010ffff]\s*\S")
 # Non-ASCII white space before a full stop: sentencex 1.0.32 panics at "A\u00a0.".
 WIDE_SPACE = re.compile(r"[^\S\0-\x7f](?=\.)")
-# Characters that sentencex splits at once. With unbalanced quotation marks, its time is quadratic:
-# 0.5 s for 20,000 characters.
+# Characters passed to sentencex at once. With unbalanced quotation marks, its time is quadratic in
+# the length: 0.5 s for 20,000 characters.
 WINDOW = 2_000
 
 
@@ -39,8 +39,8 @@ def check_installed() -> bool:
 def split_line(line: str, language: str) -> list[tuple[str, str]]:
     """Return the sentences of a line, each with the white space before it.
 
-    A line of one sentence is returned unchanged, white space included, so that it is translated as
-    without splitting. A blank line has no sentences.
+    A line with one sentence is returned unchanged, white space included, so that its translation is
+    the same as without splitting. A blank line has no sentences.
     """
     if not line.strip():
         return []
@@ -67,7 +67,7 @@ def split_text(text: str, language: str) -> list[tuple[str, str]]:
 
 
 def _pieces(text: str, code: str) -> Iterator[str]:
-    """Split a text, at most `WINDOW` characters at once, in time linear in its length."""
+    """Split a text, at most `WINDOW` characters at a time, in time linear in its length."""
     start = 0
     while len(text) - start > WINDOW:
         for piece in _complete(_segment(_window(text, start), code)):
@@ -85,9 +85,8 @@ def _segment(text: str, code: str) -> list[str]:
     try:
         pieces = segment(code, WIDE_SPACE.sub(" ", text))
     except BaseException as error:
-        if (
-            type(error).__name__ != "PanicException"
-        ):  # a bug of sentencex; not a subclass of Exception
+        # A bug in sentencex raises PanicException, which is not a subclass of Exception.
+        if type(error).__name__ != "PanicException":
             raise
         return [text]
     ends = [0, *itertools.accumulate(map(len, pieces))]
@@ -95,9 +94,9 @@ def _segment(text: str, code: str) -> list[str]:
 
 
 def _window(text: str, start: int) -> str:
-    """Return the text to split next, ending where quotation marks are balanced if possible.
+    """Return the text to split next, ending where quotation marks are balanced, if possible.
 
-    With an odd number of them, sentencex would also split inside earlier quotations.
+    With an odd number of quotation marks, sentencex would also split inside earlier quotations.
     """
     end = start + WINDOW
     for stop in range(end, end - WINDOW // 4, -1):
@@ -107,7 +106,7 @@ def _window(text: str, start: int) -> str:
 
 
 def _complete(pieces: list[str]) -> list[str]:
-    """Return the sentences of a window that end in its first half, and the one across its middle.
+    """Return the sentences that end in the first half of a window, and the one across its middle.
 
     The ends of later sentences may depend on the text after the window, so they are split again
     with the next window. A sentence longer than the window is cut, at white space if possible.
@@ -124,7 +123,7 @@ def _complete(pieces: list[str]) -> list[str]:
 
 
 def _last_space(text: str) -> int:
-    """Return where the last word of a text begins, or the end if that is in the first half."""
+    """Return the start of the last word of a text, or the text's end if it is in the first half."""
     start = len(text.rstrip()) if text[-1].isspace() else len(text)
     while start > len(text) // 2 and not text[start - 1].isspace():
         start -= 1

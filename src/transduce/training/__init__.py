@@ -1,10 +1,10 @@
 """Training: from two text files to a translator.
 
 train         train(): prepare the corpus, begin or resume a run
-settings      settings from preset, options, data and machine
+settings      settings from the preset, the options, the data and the machine
 start         starting from a trained run
 trainer       one run, step by step
-gradient      the gradient of an update, the fastest way that the machine allows
+gradient      the gradient of an update, computed as fast as the machine allows
 optimizer     Adam and the learning rate
 validation    loss, perplexity and BLEU on the validation set
 log           the training log

@@ -1,9 +1,9 @@
-"""The gradient of an update, computed the fastest way that this machine allows.
+"""The gradient of an update, computed as fast as this machine allows.
 
 On a GPU: packed batches of one shape, Triton kernels, bf16, and forward and backward pass as one
-CUDA graph. Whatever a machine lacks is left out, and a message says so. On a CPU and on Apple's
-GPUs: batches grouped by length, float32. The mathematics is the same. Several processes take the
-path that all of them can take.
+CUDA graph. Features that a machine lacks are left out, and a message says so. On a CPU and on
+Apple's GPUs: batches grouped by length, float32. The mathematics is the same. Several processes use
+the fastest path that all of them support.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from transduce.system.devices import deterministic_kernels, widest_float
 from transduce.system.formatting import pluralize
 from transduce.training.distributed.processes import Processes
 
-LARGEST_NORM = 1e18  # Adam keeps the square of the gradient, which must stay finite
+LARGEST_NORM = 1e18  # Adam stores squared gradients, which must stay finite
 Say = Callable[[str], None]
 
 
@@ -55,7 +55,7 @@ class Objective(nn.Module):
 
 
 class GradientStep:
-    """Computes gradients of updates, and sums losses on the device, without waiting for it."""
+    """Computes the gradients of updates and sums losses on the device, without waiting for it."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class GradientStep:
         wide = widest_float(self.device)
         self.counts = torch.zeros(5, dtype=wide, device=self.device)  # log.Counts
         self.sums = self.counts[:2]  # losses
-        self.before = self.counts.clone()  # before the current update
+        self.before = self.counts.clone()  # the counts before the current update
         self.skipped = torch.zeros((), device=self.device)  # 1 if the current update is skipped
         self.scale = torch.zeros((), dtype=wide, device=self.device)
         self.deterministic = config.deterministic and self.device.type == "cuda"
@@ -85,7 +85,7 @@ class GradientStep:
         # Several processes exchange gradients during a pass, which a graph would have to contain.
         self.graphed = self.packed and self.device.type == "cuda" and processes.world == 1
         self.graphed = self.graphed and not config.recompute
-        self.micro_batches = (config.accumulate or 1) * processes.world  # of an update
+        self.micro_batches = (config.accumulate or 1) * processes.world  # per update
         self.layout = self.make_layout()
         self.shared = processes.share_gradients(self.objective)
 
@@ -101,26 +101,26 @@ class GradientStep:
         tokens, longest = self.config.batch_tokens, self.model.config.max_len
         if self.packed:
             return PackedLayout(self.part, tokens, self.micro_batches, longest=longest)
-        # On a GPU the updates are the same, however they are computed.
+        # On a GPU, the grouped path uses the same updates as the packed path.
         packed = None
         if self.device.type == "cuda":
             packed = PackedLayout(self.part, tokens, longest=longest)
         return GroupedLayout(self.part, tokens, self.micro_batches, updates_of=packed)
 
     def prepare(self, sentences: Ints, position: DataPosition, epochs: float) -> Update:
-        """Lay out this process's micro-batches of an update; may run in another thread."""
+        """Lay out this process's micro-batches of an update; may run in a different thread."""
         layout = self.layout
-        own = layout.micro_batches(sentences)[self.processes.rank :: self.processes.world]
-        batches = [layout.batch(micro_batch) for micro_batch in own or [sentences[:1]]]
+        share = layout.micro_batches(sentences)[self.processes.rank :: self.processes.world]
+        batches = [layout.batch(micro_batch) for micro_batch in share or [sentences[:1]]]
         if self.device.type == "cuda":
             batches = [batch.pinned() for batch in batches]
         tokens = int(self.part.target.lengths_of(sentences).sum())
-        return Update(sentences, tokens, batches, not own, layout, position, epochs)
+        return Update(sentences, tokens, batches, not share, layout, position, epochs)
 
     def compute(self, update: Update) -> None:
-        """Leave the gradient of an update's mean loss in the parameters, and add up its losses.
+        """Compute the gradient of an update's mean loss into `.grad`, and add up its losses.
 
-        If memory does not suffice, updates are cut into twice as many micro-batches from now on.
+        If memory runs out, updates are cut into twice as many micro-batches from then on.
         """
         while True:
             if update.layout is not self.layout:
@@ -132,7 +132,7 @@ class GradientStep:
             except RuntimeError as error:
                 if not is_out_of_memory(error) or self.processes.world > 1 or self._is_smallest():
                     raise
-            self._halve()  # outside of `except`: the error holds on to what filled the memory
+            self._halve()  # outside `except`, because the error keeps the tensors alive
             self.counts.copy_(self.before)
 
     def clip(self) -> Tensor:
@@ -145,8 +145,8 @@ class GradientStep:
     def skip_nonfinite(self, norm: Tensor, tokens: int) -> None:
         """Skip an update whose gradient has a non-finite or excessive norm.
 
-        The optimizer reads `skipped` and leaves weights and moments unchanged; the update's losses
-        do not count. All of this happens on the device, without waiting for it.
+        The optimizer reads `skipped` and leaves weights and moments unchanged. The update's losses
+        are not counted. All of this happens on the device, without waiting for it.
         """
         finite = norm < LARGEST_NORM  # False for NaN
         self.skipped.copy_(~finite)
@@ -184,7 +184,7 @@ class GradientStep:
         return self.shared.no_sync()
 
     def _capture(self, batch: Batch) -> None:
-        """Capture a pass as a CUDA graph; if that fails, continue without."""
+        """Capture a pass as a CUDA graph; if that fails, continue without it."""
         try:
             self.graphs = Graphs(batch.to(self.device), self._pass, self.model, self.sums)
         except RuntimeError as error:
@@ -243,9 +243,9 @@ class GradientStep:
 
 
 class Graphs:  # pragma: no cover  (needs a GPU: tests/gpu)
-    """A pass over a batch of one shape, captured once and replayed for each batch.
+    """A pass over a batch of fixed shape, captured once and replayed for each batch.
 
-    The first pass of an update writes the gradients, the others add to them.
+    The first pass of an update writes the gradients; the others add to them.
     """
 
     def __init__(
@@ -260,7 +260,7 @@ class Graphs:  # pragma: no cover  (needs a GPU: tests/gpu)
             self.writing, self.adding = self._captured(lambda: run(batch), model)
         except BaseException:
             model.zero_grad()
-            # A failed capture can leave the generator's state unusable outside of captures.
+            # A failed capture can leave the generator's state unusable outside captures.
             generator.graphsafe_set_state(spare)
             sums.copy_(before)
             raise
@@ -282,14 +282,14 @@ class Graphs:  # pragma: no cover  (needs a GPU: tests/gpu)
         return writing, graphs.capture(run, writing.pool())
 
     def replay(self, batch: Batch, *, first: bool) -> None:
-        """Pass over a batch."""
+        """Run the pass over a batch."""
         assert batch.flat is not None
         self.flat.copy_(batch.flat, non_blocking=True)
         (self.writing if first else self.adding).replay()
 
 
 def choose_path(model: Transducer, config: TrainConfig, say: Say) -> tuple[bool, str]:
-    """Return whether batches are packed, and the precision; say what the fastest path lacks."""
+    """Return whether batches are packed, and the precision; say why if the path is slower."""
     device, precision = model.output.device, config.precision
     if device.type != "cuda":
         if precision == "bf16":
@@ -318,22 +318,22 @@ def choose_path(model: Transducer, config: TrainConfig, say: Say) -> tuple[bool,
 def agree_on_path(
     processes: Processes, kernels: Kernels, chosen: tuple[bool, str], say: Say
 ) -> tuple[bool, str]:
-    """Return the path that every process can take, given the one chosen by this process.
+    """Return the path that every process supports, given the one chosen by this process.
 
-    With different layouts, processes would share out the sentences of an update differently: some
-    would be learned twice and others not at all.
+    With different layouts, processes would divide the sentences of an update differently: some
+    sentences would be used twice and others not at all.
     """
     packed, precision = chosen
-    own = packed, precision == "bf16", kernels.enabled
-    all_packed, all_bf16, all_enabled = processes.all(own)
-    if own != (all_packed, all_bf16, all_enabled):
+    supported = packed, precision == "bf16", kernels.enabled
+    all_packed, all_bf16, all_enabled = processes.all(supported)
+    if supported != (all_packed, all_bf16, all_enabled):
         say("another process lacks what this one has: all take the slower path")
     kernels.enabled = all_enabled
     return all_packed, "bf16" if all_bf16 else "float32"
 
 
 def _unsupported(config: ModelConfig) -> str:
-    """Return the setting that the Triton kernels of attention do not support, if there is one."""
+    """Return the setting that the Triton attention kernels do not support, or ""."""
     if config.attention_dropout:
         return "attention_dropout"
     if config.architecture == "transformer" and not config.uses_dot_products:

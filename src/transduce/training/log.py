@@ -17,13 +17,14 @@ from transduce.system.formatting import format_duration, pluralize
 from transduce.system.progress import ShowPart
 from transduce.training.distributed.processes import Processes
 
-MOST_IN_A_ROW = 10  # skipped updates in a row that end a run
+MOST_IN_A_ROW = 10  # consecutive skipped updates that end a run
 
 
 class NonFinite(Diverged):
     """A loss, gradient or weight is not finite.
 
-    `in_a_row` is the number of updates that were skipped before: nothing was learned in them.
+    `in_a_row` is the number of consecutive updates skipped before, which left the weights
+    unchanged.
     """
 
     def __init__(self, what: str, step: int, in_a_row: int = 0) -> None:
@@ -44,19 +45,19 @@ class Counts(NamedTuple):
     nll: float
     skipped: float
     skipped_tokens: float
-    in_a_row: float  # updates skipped up to now; only this is kept from window to window
+    in_a_row: float  # consecutive updates skipped up to now; the only count not reset when logged
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A logged step whose losses may still be on their way from the device."""
+    """A logged step whose losses may not have arrived from the device yet."""
 
     step: int
     epoch: int
     window: Window
     seconds: float
     rate: float
-    part: float  # of the run that is done
+    part: float  # fraction of the run that is done
     counts: Tensor  # on the CPU
     arrived: torch.cuda.Event | None
 
@@ -75,10 +76,10 @@ class Log:
         tensorboard: bool,
         validated: int | None = None,
     ) -> None:
-        """Continue the counts of a resumed run in `counts`, to which the gradient step adds.
+        """Restore the counts of a resumed run in `counts`, to which the gradient step adds.
 
         `validated` is the step of the last validation that will not be repeated, by default the
-        current one.
+        current step.
         """
         validated = state.step if validated is None else validated
         self.counts, self.processes, self.say = counts, processes, say
@@ -97,7 +98,7 @@ class Log:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.ExitStack() as stack:  # closes both, even if one fails
+        with contextlib.ExitStack() as stack:  # closes both files, even if one fails
             for file in (self.metrics, self.samples):
                 if file is not None:
                     stack.push(file)
@@ -115,7 +116,7 @@ class Log:
         self.poll(show)
 
     def _fetch(self) -> tuple[Tensor, torch.cuda.Event | None]:
-        """Copy the counts from the device; the event says when they have arrived."""
+        """Copy the counts from the device; the event tells when they have arrived."""
         on_gpu = self.counts.device.type == "cuda" and self.processes.world == 1
         if on_gpu:  # pragma: no cover  (tests/gpu)
             counts = torch.empty(len(Counts._fields), dtype=torch.float64, pin_memory=True)
@@ -126,7 +127,7 @@ class Log:
         return self.processes.total(self.counts.clone()), None
 
     def poll(self, show: ShowPart) -> None:
-        """Write the waiting entry if it has arrived."""
+        """Write the pending entry if its counts have arrived."""
         if self.waiting is not None and (
             self.waiting.arrived is None or self.waiting.arrived.query()
         ):
@@ -134,13 +135,13 @@ class Log:
             self._write(entry, show)
 
     def wait(self, show: ShowPart) -> None:
-        """Wait for the entry on its way, and write it."""
+        """Wait for the pending entry, and write it."""
         if self.waiting is not None and self.waiting.arrived is not None:
             self.waiting.arrived.synchronize()
         self.poll(show)
 
     def save_window(self, state: State) -> None:
-        """Put the open window into the state, and flush the files to disk.
+        """Store the current window in the state, and flush the files to disk.
 
         Raises NonFinite if a loss is not finite, so that it is not saved.
         """
@@ -156,7 +157,7 @@ class Log:
                 file.flush()
 
     def add_validation(self, step: int, translated: Translated | None, **values: float) -> None:
-        """Record a validation, and some of its translations, if there are any."""
+        """Record a validation and a sample of its translations, if there are any."""
         if self.metrics is not None:
             self.metrics.add(step, **values)
         if self.samples is not None and translated is not None:
@@ -191,12 +192,13 @@ class Log:
                 **({"skipped": skipped} if skipped else {}),
             )
         _require_few_skipped(counts, entry.step)
-        left = "?"
+        remaining = "?"
         if entry.part:
-            left = format_duration(entry.seconds * (1 - entry.part) / entry.part)
+            remaining = format_duration(entry.seconds * (1 - entry.part) / entry.part)
         show(
             entry.part,
-            f"step {entry.step:,}, {shown}, lr {entry.rate:.1e}, {speed:,.0f} tok/s, {left} left",
+            f"step {entry.step:,}, {shown}, lr {entry.rate:.1e}, {speed:,.0f} tok/s, "
+            f"{remaining} left",
         )
 
 

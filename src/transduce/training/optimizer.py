@@ -1,9 +1,9 @@
 """Adam and the learning rate (paper 5.3).
 
 The contract of an optimizer here: `make_optimizer` returns it, and training sets its `found_inf`, a
-tensor on the device that is 1 if the gradient is not finite. Then `step` must change nothing: the
-host does not wait for the gradient, so it cannot decide. An optimizer that cannot read `found_inf`
-says so in `reads_found_inf`; training then waits and does not call `step`.
+tensor on the device that is 1 if the gradient is not finite. In that case `step` must change
+nothing: the host does not wait for the gradient, so it cannot decide. If an optimizer cannot read
+`found_inf`, its `reads_found_inf` is False; training then waits and does not call `step`.
 """
 
 import torch
@@ -13,12 +13,12 @@ from transduce.config import TrainConfig
 
 
 def learning_rate(step: int, d_model: int, config: TrainConfig, done: float = 0.0) -> float:
-    """Return the rate of an update; the first is step 1.
+    """Return the learning rate for an update; the first update is step 1.
 
     Paper: 5.3, Eq. 3, d_model^-0.5 * min(step^-0.5, step * warmup^-1.5).
     Differs: with `ramp`, the rate rises to the same peak in fewer steps and stays there until step
-    `warmup`. With `cooldown` > 0 the rate falls linearly to 0 over that last part of the run, which
-    short runs need; `done` is the part of the run before this update.
+    `warmup`. With `cooldown` > 0, the rate falls linearly to 0 over that last fraction of the run,
+    which short runs need; `done` is the fraction of the run before this update.
     """
     warmup = config.warmup
     rise = step * warmup**-1.5
@@ -31,10 +31,10 @@ def learning_rate(step: int, d_model: int, config: TrainConfig, done: float = 0.
 
 
 def fit_ramp(config: TrainConfig, steps: int) -> TrainConfig:
-    """Return settings whose rate rises in at most `warmup_cap` of a run of about so many steps.
+    """Return settings whose rate rises for at most the fraction `warmup_cap` of `steps`.
 
-    Only the rise gets steeper: the peak and the rates after it are those of Eq. 3, so a run that is
-    given more steps later continues as if it had been long from the start.
+    Only the rise gets steeper. The peak and the rates after it follow Eq. 3, so a run that is given
+    more steps later continues as if it had been planned with them.
     """
     ramp = max(1, int(config.warmup_cap * steps))
     if config.warmup_cap == 1 or config.ramp is not None or config.warmup <= ramp:
@@ -43,21 +43,21 @@ def fit_ramp(config: TrainConfig, steps: int) -> TrainConfig:
 
 
 class Adam(torch.optim.Adam):
-    """The paper's optimizer, by torch's fused kernel."""
+    """The paper's optimizer, with torch's fused kernel."""
 
-    found_inf: Tensor | None = None  # torch reads this attribute, which GradScaler sets too
+    found_inf: Tensor | None = None  # torch reads this attribute; GradScaler also sets it
 
     @property
     def reads_found_inf(self) -> bool:
-        """Whether a step does nothing if `found_inf` is 1: not on Apple's GPUs."""
+        """Whether `step` changes nothing if `found_inf` is 1: not on Apple's GPUs."""
         weight: Tensor = self.param_groups[0]["params"][0]
         return weight.device.type != "mps"
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
-    """Return the paper's optimizer; its rate is set at every step.
+    """Return the paper's optimizer; its learning rate is set before every step.
 
-    It allocates its memory now, so that the rest is known before the first step.
+    Its memory is allocated now, so that the free memory is known before the first step.
     """
     optimizer = Adam(
         model.parameters(),

@@ -1,8 +1,8 @@
 """Settings that depend on how fast this machine trains, chosen before the first step.
 
-Two things need a measurement: the number of CPU threads, since on a busy machine fewer are often
-faster, and the number of steps that a time budget allows, which bounds the warm-up. The passes
-measured here are discarded: random states and counts are restored.
+Two things are measured: the fastest number of CPU threads, because fewer are often faster on a busy
+machine, and the number of steps that a time budget allows, which limits the warm-up. The measured
+passes are discarded: random states and counts are restored.
 """
 
 import contextlib
@@ -25,17 +25,17 @@ from transduce.system.progress import Progress
 from transduce.training.gradient import GradientStep
 from transduce.training.optimizer import fit_ramp
 
-SAMPLE = 2_000  # target tokens of a measured pass on a CPU; larger updates take proportionally long
+SAMPLE = 2_000  # target tokens in a measured pass on a CPU; larger updates take proportionally long
 PASSES = 3  # for each number of threads, after one that is not counted
-MORE_PASSES, PAUSE = 8, 1.0  # if the machine is busy, and the seconds before each of them
-SHARE_OF_STEPS = 0.9  # of a time budget; validating and saving take the rest
+MORE_PASSES, PAUSE = 8, 1.0  # more passes if the machine is busy, and the seconds before each
+SHARE_OF_STEPS = 0.9  # fraction of a time budget; validating and saving take the rest
 FEWEST_STEPS = 300  # with fewer, a model learns little more than frequent words (docs/results.md)
 
 
 def fit(
     gradient_step: GradientStep, config: RunConfig, updates: Updates, progress: Progress
 ) -> TrainConfig:
-    """Return the training settings of a new run, with threads and warm-up that fit."""
+    """Return the settings for a new run, with threads and warm-up adapted to the machine."""
     train = fit_threads(gradient_step, config.train, progress)
     seconds = 1.0
     if train.seconds is not None and train.warmup_cap < 1:
@@ -48,9 +48,9 @@ def fit(
 
 
 def fit_threads(gradient_step: GradientStep, train: TrainConfig, progress: Progress) -> TrainConfig:
-    """Set the number of threads, in torch too, to the fastest one, if it is not set.
+    """Set the fastest number of threads, in the settings and in torch, if it is not set.
 
-    The bits depend on it, so with `deterministic` nothing is measured.
+    Results depend on it in their last bits, so with `deterministic` nothing is measured.
     """
     if train.threads is not None:
         return train
@@ -66,7 +66,7 @@ def fit_threads(gradient_step: GradientStep, train: TrainConfig, progress: Progr
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The speed of gradients with some number of threads."""
+    """The speed of gradient computation with a given number of threads."""
 
     threads: int
     tokens_per_second: float
@@ -77,7 +77,7 @@ class Pace:
 
 @contextlib.contextmanager
 def _discarded(gradient_step: GradientStep) -> Iterator[None]:
-    """Restore counts and random states afterwards; every update computes its own gradients."""
+    """Restore counts and random states afterwards; the next update overwrites the gradients."""
     counts, random = gradient_step.counts.clone(), random_states(gradient_step.device)
     try:
         yield
@@ -87,11 +87,12 @@ def _discarded(gradient_step: GradientStep) -> Iterator[None]:
 
 
 def measure_threads(gradient_step: GradientStep, candidates: Sequence[int]) -> list[Pace]:
-    """Time gradients of one small update with each number of threads; the fastest comes first.
+    """Time the gradient of a small update with each number of threads; return the fastest first.
 
-    The candidates take turns, so that a short load of the machine affects all of them equally. If
-    the most threads are not the fastest, something else is using the machine: measuring continues
-    for some seconds, because the load may pass and the choice is kept for the whole run.
+    The candidates take turns, so that a short load on the machine affects all of them equally. If
+    the largest number of threads is not the fastest, something else is using the machine. Measuring
+    then continues for some seconds, because the load may pass and the choice is kept for the whole
+    run.
     """
     sentences = _sample(gradient_step)
     tokens = int(gradient_step.part.target.lengths_of(sentences).sum())
@@ -134,7 +135,7 @@ def measure_step(gradient_step: GradientStep) -> float:
 
 
 def _sample(gradient_step: GradientStep) -> Ints:
-    """Return an update of about `SAMPLE` tokens at most."""
+    """Return an update of at most about `SAMPLE` tokens."""
     update = gradient_step.layout.updates(np.random.default_rng(0))[0]
     total = gradient_step.part.target.lengths_of(update).cumsum()
     return update[: max(1, int(np.searchsorted(total, SAMPLE, side="right")))]
@@ -151,7 +152,7 @@ def _timed(gradient_step: GradientStep, sentences: Ints) -> float:
 
 
 def planned_steps(config: TrainConfig, updates: Updates, step_seconds: float) -> int | None:
-    """Estimate how many steps a run will make; None if it has no limit."""
+    """Estimate the number of steps in a run; None if it has no limit."""
     limits = []
     if config.steps is not None:
         limits.append(float(config.steps))
@@ -166,10 +167,10 @@ def planned_steps(config: TrainConfig, updates: Updates, step_seconds: float) ->
 def fit_to_steps(
     config: TrainConfig, steps: int, progress: Progress, *, from_nothing: bool
 ) -> TrainConfig:
-    """Return settings whose warm-up fits a run of about so many steps; warn if it is too short.
+    """Return settings whose warm-up fits a run of about `steps`; warn if the run is too short.
 
-    A run that ends within its warm-up learns next to nothing. Few steps are enough for a run that
-    starts from trained weights.
+    A run that ends within its warm-up learns next to nothing. A run that starts from trained
+    weights needs only a few steps.
     """
     fitted = fit_ramp(config, steps)
     if fitted != config:

@@ -1,8 +1,8 @@
 """Saving and loading checkpoints. On a GPU a thread writes them while training continues.
 
 Tensors are copied first, so that training may change them; the thread hashes and writes the copies.
-The GPU copies into pinned memory between two steps, and nothing waits for it. On a CPU the thread
-would only take time from training: there everything is written at once.
+The GPU copies into pinned memory between two steps, and nothing waits for it. On a CPU, a thread
+would only take time from training, so everything is written at once.
 """
 
 import math
@@ -42,7 +42,7 @@ from transduce.runs.folder import (
 from transduce.runs.state import State
 from transduce.training.log import require_finite
 
-MOST_WAITING = 2  # the best weights and a checkpoint; no more copies are held
+MOST_WAITING = 2  # copies kept in memory: the best weights and a checkpoint
 
 
 class Saver:
@@ -50,14 +50,14 @@ class Saver:
 
     def __init__(self, *, background: bool) -> None:
         self.pool = ThreadPoolExecutor(1, "saving") if background else None
-        self.failed = False  # then nothing more is written, as it may refer to missing files
+        self.failed = False  # if True, nothing more is written: it might refer to missing files
         self.waiting: deque[Future[None]] = deque()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Finish all writing; raise its error unless another one is being raised."""
+        """Finish all writes; raise their first error unless an exception is already active."""
         if self.pool is not None:
             self.pool.shutdown()
         if kind is None:
@@ -69,7 +69,7 @@ class Saver:
         return any(not future.done() for future in self.waiting)
 
     def snapshot(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return tensors that training does not change before they are written."""
+        """Return the tensors, copied if training could change them before they are written."""
         if self.pool is None:
             return dict(tensors)
         while len(self.waiting) >= MOST_WAITING:
@@ -77,11 +77,11 @@ class Saver:
         return {name: _copy(tensor.detach()) for name, tensor in tensors.items()}
 
     def submit(self, write: Callable[[], None]) -> None:
-        """Write now, or in the thread after everything submitted before."""
+        """Write now, or in the thread after all earlier writes."""
         if self.pool is None:
             write()
             return
-        # Copies that do not come from a GPU are complete already.
+        # Copies of CPU tensors are already complete.
         copied = torch.cuda.current_stream().record_event() if torch.cuda.is_initialized() else None
         self.waiting.append(self.pool.submit(self._write, write, copied))
 
@@ -108,14 +108,14 @@ class Saver:
 
 
 def _copy(tensor: Tensor) -> Tensor:
-    """Return a copy; the GPU makes it after the work submitted before."""
+    """Return a copy; a GPU makes it asynchronously, after the work submitted earlier."""
     if not tensor.is_cuda:
         return tensor.clone()
     return torch.empty_like(tensor, device="cpu", pin_memory=True).copy_(tensor, non_blocking=True)
 
 
 class Checkpointer:
-    """Saves and loads the model and the optimizer of a run."""
+    """Saves and loads a run's model and optimizer."""
 
     def __init__(
         self, run: Path, model: Transducer, optimizer: torch.optim.Optimizer, saver: Saver
@@ -157,7 +157,7 @@ class Checkpointer:
 
         def write() -> None:
             self.require_folder()
-            # The best weights may have been written since.
+            # The best weights may have been written since `content` was made.
             known = {**content, "best_hash": state.best_hash}
             save_checkpoint(
                 *(self.run, step),
@@ -171,7 +171,7 @@ class Checkpointer:
         self.saver.submit(write)
 
     def save_best(self, state: State) -> None:
-        """Write the weights of the best validation so far."""
+        """Write the weights with the best validation loss so far."""
         weights = weights_of(self.model)
         _require_finite_tensors(weights, state.step)
         weights = self.saver.snapshot(weights)
@@ -183,7 +183,7 @@ class Checkpointer:
         self.saver.submit(write)
 
     def require_folder(self) -> None:
-        """Refuse to write into a run folder that was removed: it would not be a whole run."""
+        """Refuse to write into a run folder that was removed: the result would be incomplete."""
         if not (self.run / CONFIG).exists():
             raise BadRun(
                 f"{self.run} was removed while it was being trained: the same command starts over"

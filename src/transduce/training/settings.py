@@ -1,4 +1,4 @@
-"""The settings of a run: from preset, options, data and machine, or from the run to resume."""
+"""The settings of a run: from preset, options, data and machine, or from a run to resume."""
 
 import dataclasses
 import platform
@@ -22,29 +22,29 @@ from transduce.system.progress import Progress
 from transduce.text.languages import guess_languages
 from transduce.training.start import Start
 
-START_LR_SCALE = 0.3  # factor on the learning rate of a run that starts from a trained model
-# Limits of a run's length. If one is set, it replaces those of the preset.
+START_LR_SCALE = 0.3  # factor on the learning rate if a run starts from a trained model
+# Limits on a run's length. If one is set, it replaces the preset's limits.
 ENDS = frozenset({"steps", "epochs", "seconds"})
-# Settings that may change when a run is resumed; any other would give another model.
+# Settings that may change when a run is resumed; any other would give a different model.
 MAY_CHANGE = frozenset(
     {
         *ENDS,
         *("keep", "average", "select", "patience", "log_every"),
         *("threads", "accumulate", "precision", "kernels", "recompute", "deterministic"),
         *("warmup_cap", "ramp"),  # used only at the start
-        *("lr_scale", "clip"),  # lower ones let a run continue after non-finite gradients
+        *("lr_scale", "clip"),  # lower values let a run continue after non-finite gradients
     }
 )
-# Settings of the model that may differ from those of the trained model to start from.
+# Model settings that may differ from those of the trained model to start from.
 DROPOUT_RATES = frozenset({"P_drop", "attention_dropout", "relu_dropout"})
-# Settings of training that follow from the subwords.
+# Training settings that follow from the subwords.
 OF_SUBWORDS = ("vocabulary", "joint", "subwords")
 
 
 def configure(
     preset: Preset, settings: Mapping[str, Value], start: Start | None
 ) -> tuple[ModelConfig, TrainConfig]:
-    """Apply settings to a preset; with `start`, to its model and the preset's training."""
+    """Apply settings to a preset; with `start`, to its model and the preset's training settings."""
     if start is None:
         return apply_settings(settings, preset.model, preset.train)
     fixed = {name: getattr(start.config.train, name) for name in OF_SUBWORDS}
@@ -70,7 +70,7 @@ def new_config(
     progress: Progress,
     start: Start | None = None,
 ) -> RunConfig:
-    """Choose what is not set from the data and the machine, and report it."""
+    """Choose settings that are not given, based on the data and the machine, and report them."""
     name = preset or choose_preset(len(corpus.train), device)
     model, train = configure(find_preset(name), settings, start)
     trained = start if start and start.weights else None
@@ -114,7 +114,7 @@ def new_config(
 
 def _describe_model(model: ModelConfig) -> str:
     depth = f"{model.N}" if model.N_decoder is None else f"{model.N}+{model.N_decoder}"
-    d_k = "" if model.h * model.d_k == model.d_model else f"d_k {model.d_k}, "  # unusual ones only
+    d_k = "" if model.h * model.d_k == model.d_model else f"d_k {model.d_k}, "  # only if unusual
     sizes = dict.fromkeys((model.source_vocabulary, model.target_vocabulary))
     vocabulary = " and ".join(f"{size:,}" for size in sizes)
     return (
@@ -140,7 +140,7 @@ def _describe_training(train: TrainConfig) -> str:
 
 
 def with_identity(config: RunConfig, corpus: Corpus) -> RunConfig:
-    """Set the identity of a run: a hash of its corpus and of the settings that may not change."""
+    """Set a run's identity: a hash of its corpus and of the settings that may not change."""
     settings = config.model.to_json() | config.train.to_json()
     fixed = {name: value for name, value in settings.items() if name not in MAY_CHANGE}
     identity = checksum({"settings": fixed, "corpus": corpus.manifest.files})
@@ -156,7 +156,7 @@ def resumed_config(
     start: Start | None = None,
     task: Task = "translation",
 ) -> RunConfig:
-    """Return the configuration of a run to resume, with the settings that may change."""
+    """Return the configuration of a run to resume, after applying settings that may change."""
     config = RunConfig.load(run)
     if config.task != task:
         raise BadSetting(f"{run} was started for {config.task}, not {task}: choose another folder")
@@ -198,7 +198,7 @@ def choose_languages(
     known: tuple[str, str] | None,
     progress: Progress,
 ) -> tuple[str, str]:
-    """Return the languages: as given, else `known` of the model to start from, else guessed."""
+    """Return the languages: as given, else `known` from the model to start from, else guessed."""
     guessed = guess_languages(source, target, given)
     if known is None or given is not None:
         return guessed
@@ -211,14 +211,14 @@ def choose_languages(
 
 
 def choose_preset(pairs: int, device: torch.device) -> str:
-    """Choose a model that this much text can train on this machine."""
+    """Choose a preset for this number of pairs and this device."""
     if device.type == "cuda":
         return "base" if pairs >= 200_000 else "small"
     return "small" if pairs >= 200_000 else "tiny"
 
 
 def _limited_as_set(train: TrainConfig, settings: Mapping[str, Value]) -> TrainConfig:
-    """Drop the other limits if one is set: --time replaces a preset's number of steps."""
+    """Drop a preset's limits if another limit is set: --time replaces its number of steps."""
     if not ENDS & settings.keys():
         return train
     return train.replace(**dict.fromkeys(ENDS - settings.keys()))

@@ -16,14 +16,14 @@ from transduce.system.files import sha256
 from transduce.system.formatting import pluralize
 from transduce.system.progress import Progress
 
-# The weights with one row for each subword, by side. Of tied matrices only one name exists.
+# The weights with one row per subword, by side. Tied matrices appear under one name only.
 SOURCE_ROWS = ("source_embedding.matrix",)
 TARGET_ROWS = ("target_embedding.matrix", "output", "logits_bias")
 
 
 @dataclass(frozen=True)
 class Start:
-    """A trained run to start from: its subwords, and its model too if `weights`.
+    """A trained run to start from: its subwords, and if `weights` also its model.
 
     `more` subwords are added, learned from the new text. The run is read only when needed: a
     resumed run has everything in its own folder.
@@ -37,7 +37,7 @@ class Start:
     def of(
         cls, start: str | Path | None, subwords_of: str | Path | None, more: int = 0
     ) -> "Start | None":
-        """Return the run to start from, if one is given; refuse contradicting arguments."""
+        """Return the run to start from, if one is given; refuse contradictory arguments."""
         if not 0 <= more <= (most := MAXIMUM["vocabulary"]):
             raise BadSetting(f"extend_vocabulary = {f'{more:,}':.60}: expected 0 to {most:,}")
         if more and start is None:
@@ -67,7 +67,7 @@ class Start:
 
     @property
     def path(self) -> Path:
-        """The file of its weights."""
+        """The file with the run's weights."""
         return weights_file(self.run, self.config)[0]
 
     @functools.cached_property
@@ -102,7 +102,7 @@ class Start:
         if self.more != origin.more:
             raise _other_number(run, origin.more, self.more)
         if str(self.run.resolve()) == origin.run:
-            return  # it may have been trained further; this run has its own copy
+            return  # the origin may have been trained further; `run` has a copy of its weights
         if (self.origin.subwords, self.origin.sha256) != (origin.subwords, origin.sha256):
             raise BadSetting(
                 f"{run} was started with the {part} of {origin.run}, not of {self.run}: "
@@ -122,7 +122,7 @@ def _other_number(run: Path, more: int, given: int) -> BadSetting:
 def extend_rows(
     tensors: Mapping[str, Tensor], old: Codec, new: Codec, progress: Progress
 ) -> dict[str, Tensor]:
-    """Add a row for each new subword: the mean of the rows of the subwords that it consists of.
+    """Add a row for each new subword: the mean of the rows for the subwords it consists of.
 
     All other weights are unchanged. Differs: the paper trains from random weights.
     """
@@ -146,7 +146,7 @@ def _parts(old: Coder, new: Coder) -> list[list[int]]:
 
 
 def _extended(tensor: Tensor, parts: list[list[int]]) -> Tensor:
-    """Add a row for each list of rows: their mean."""
+    """Add one row for each list of row indices: the mean of these rows."""
     if not parts:
         return tensor
     rows = [tensor[part].mean(0, keepdim=True) for part in parts]

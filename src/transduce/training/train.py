@@ -38,7 +38,7 @@ from transduce.training.trainer import Trainer
 
 @dataclass(frozen=True)
 class Texts:
-    """Training and validation text: two files line by line each, or one TSV."""
+    """Training and validation text: each is two parallel files or one TSV."""
 
     source: str | Path
     target: str | Path | None = None
@@ -61,17 +61,17 @@ class Plan:
     files: Mapping[str, str] = field(default_factory=dict)  # texts to keep in the run folder
 
     def __post_init__(self) -> None:
-        """Replace aliases of settings by their names."""
+        """Replace aliases with canonical names of settings."""
         object.__setattr__(self, "settings", canonical_settings(self.settings))
 
     @property
     def corpus_folder(self) -> Path:
-        """The folder of the token files."""
+        """The folder with the token files."""
         return self.run / "corpus" if self.corpus is None else self.corpus
 
     @property
     def resumes(self) -> bool:
-        """Whether the run exists already."""
+        """Whether the run already exists."""
         return (self.run / CONFIG).exists()
 
     def check(self) -> None:
@@ -107,21 +107,21 @@ def train(
     tensorboard: bool = False,
     progress: Progress | None = None,
 ) -> Path:
-    """Train a translator from `source` to `target`, two files line by line (or one TSV).
+    """Train a translator from `source` to `target`, two parallel text files (or one TSV).
 
     The run folder `out` contains everything that `Translator.load` and the commands need. The token
-    files are in it too, or in the folder `corpus`, which several runs may share. Called again with
-    the same arguments, training resumes where it stopped.
+    files are stored in it, or in the folder `corpus`, which several runs may share. When called
+    again with the same arguments, training resumes where it stopped.
 
     `settings` changes any setting that `transduce settings` lists: `{"N": 2, "P_drop": 0.3}`. The
     values are Python values, or text as for `--set`. `steps`, `epochs`, `seconds` and `seed` are
-    short for the settings of these names. Whatever is not set is chosen from the size of the data
-    and the machine.
+    shorthand for the settings with these names. Settings that are not given are chosen based on the
+    size of the data and the machine.
 
     `start` is a trained run to start from: its weights, model, subwords and languages; a preset
-    then sets the training only. `extend_vocabulary` adds that many subwords, learned from the new
+    then applies only to training. `extend_vocabulary` adds that many subwords, learned from the new
     text. `subwords_of` is a run whose subwords are used, `codec` the subwords themselves. `search`
-    is the search configuration to store in the run, `task` what the model is trained for.
+    is the search configuration to store in the run, and `task` is what the model is trained for.
 
     >>> run = train("train.en", "train.de", out="runs/en-de", settings={"N": 2, "P_drop": 0.3})
     >>> run.name
@@ -146,7 +146,7 @@ def train(
 def merge_settings(
     settings: Mapping[str, Value] | None, **arguments: float | None
 ) -> dict[str, Value]:
-    """Add settings that are separate arguments; refuse one that is given twice."""
+    """Add settings that were given as separate arguments; refuse one that is given twice."""
     try:
         merged: dict[str, Value] = canonical_settings(dict(settings or {}))
     except (TypeError, ValueError):
@@ -168,24 +168,24 @@ def train_on(
     tensorboard: bool = False,
     progress: Progress | None = None,
 ) -> Path:
-    """Train on `texts()`, which only the first process calls, once: it may download them."""
+    """Train on `texts()`, which is called once, by the first process only: it may download them."""
     progress = progress or Silent()
     chosen = choose_device(device, progress.say)
-    cores()  # refuses a wrong environment before anything is written
+    cores()  # refuses invalid environment variables before anything is written
     if tensorboard:
         require_tensorboard()
     plan.check()
     with contextlib.ExitStack() as stack:
-        processes, own_device = stack.enter_context(join_processes(chosen))
+        processes, process_device = stack.enter_context(join_processes(chosen))
         stack.enter_context(signals_as_interrupt())
         if processes.first:
             stack.enter_context(locked_run(plan.run))
-        config = processes.from_first(lambda: prepare_run(texts, plan, own_device, progress))
+        config = processes.from_first(lambda: prepare_run(texts, plan, process_device, progress))
         Trainer(
             plan.run,
             config,
             open_corpus(plan.corpus_folder),
-            own_device,
+            process_device,
             progress if processes.first else Silent(),
             tensorboard=tensorboard,
             processes=processes,
@@ -196,7 +196,7 @@ def train_on(
 def prepare_run(
     texts: Callable[[], Texts], plan: Plan, device: torch.device, progress: Progress
 ) -> RunConfig:
-    """Make the corpus and the folder of a new run, or check those of a run to resume."""
+    """Make the corpus and the folder for a new run, or check those of a run to resume."""
     run, start, resumes = plan.run, plan.start, plan.resumes
     remove_leftovers(run, *WRITTEN_IN)
     if resumes:
@@ -236,12 +236,12 @@ def prepare_run(
     for name, content in plan.files.items():
         write_text(run / name, content)
     config.verified(run, SUBWORDS).stat()  # the folder may have been removed meanwhile
-    config.save(run)  # last: only with config.json is the folder a run
+    config.save(run)  # last, because config.json makes the folder a run
     return config
 
 
 def _require_same(config: RunConfig, corpus: Corpus, plan: Plan) -> None:
-    """Refuse other text in place of a corpus that was deleted."""
+    """Refuse different text in place of a corpus that was deleted."""
     if config.identity and with_identity(config, corpus).identity != config.identity:
         remove_folder(plan.corpus_folder)
         raise BadRun(
@@ -251,7 +251,7 @@ def _require_same(config: RunConfig, corpus: Corpus, plan: Plan) -> None:
 
 
 def _new_run(plan: Plan, corpus: Corpus, device: torch.device, progress: Progress) -> RunConfig:
-    """Choose the settings of a new run, and write its subwords and first weights."""
+    """Choose the settings for a new run, and write its subwords and initial weights."""
     run, start = plan.run, plan.start
     config = new_config(corpus, plan.preset, plan.settings, device, progress, start)
     config = dataclasses.replace(config, task=plan.task, search=plan.search or config.search)

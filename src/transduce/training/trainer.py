@@ -78,7 +78,7 @@ class Trainer:
         )
 
     def run_to_end(self) -> None:
-        """Train until the steps, epochs or seconds are used up, then select the weights."""
+        """Train until the first limit is reached, then select the final weights."""
         with contextlib.closing(self.prefetcher), self.log, self.saver:
             if self.finished():
                 self.progress.say(
@@ -98,7 +98,7 @@ class Trainer:
             self.finish()
 
     def fit_to_machine(self) -> None:
-        """Choose the settings that depend on the speed of this machine, for the whole run."""
+        """Choose settings for the whole run that depend on the speed of this machine."""
         fitted = pacing.fit(
             self.gradient_step, self.run_config, self.prefetcher.updates, self.progress
         )
@@ -111,7 +111,7 @@ class Trainer:
             self.run_config.save(self.run)
 
     def train(self, stop: StopSignal) -> None:
-        """Compute all remaining steps; say what to do if they fail."""
+        """Run all remaining steps; if they fail, say what to do."""
         try:
             with self.progress.watch("training") as show:
                 self.compute_steps(stop, show)
@@ -124,9 +124,9 @@ class Trainer:
             raise
 
     def compute_steps(self, stop: StopSignal, show: ShowPart) -> None:
-        """Compute all remaining steps; log, validate and save when due."""
+        """Run all remaining steps; log, validate and save when due."""
         state, config = self.state, self.config
-        if state.step and self.must_validate():  # it was given up when the run was stopped
+        if state.step and self.must_validate():  # it was abandoned when the run was stopped
             self.validate_and_save(stop, stopping=False)
         began = time.monotonic() - state.seconds
         before = state.seconds
@@ -134,7 +134,7 @@ class Trainer:
             self.update()
             pause = self.is_due(config.validate_every) or self.is_due(config.save_every)
             if pause:
-                self.gradient_step.synchronise()  # the pending work belongs to the step
+                self.gradient_step.synchronise()  # the pending work counts as step time
             now, stopping = self.processes.agree(time.monotonic() - began, stop())
             state.window.seconds += now - before
             state.seconds = now
@@ -148,7 +148,7 @@ class Trainer:
             before = time.monotonic() - began
 
     def update(self) -> Update:
-        """Make one step: one update of the weights."""
+        """Run one step: one update of the weights."""
         state, step = self.state, self.gradient_step
         d_model = self.run_config.model.d_model
         self.rate = learning_rate(state.step + 1, d_model, self.config, self.part_done())
@@ -167,7 +167,7 @@ class Trainer:
         return update
 
     def seed_dropout(self) -> None:
-        """Give each of several processes its own random numbers, the same after resuming."""
+        """Give each of several processes its own random numbers, reproducible after resuming."""
         if self.processes.world > 1:
             number = self.state.step * self.processes.world + self.processes.rank
             torch.manual_seed(self.config.seed + number)
@@ -201,16 +201,16 @@ class Trainer:
         changed = unlogged or state.validated != state.step
         if state.validated != state.step and not self.validate(stop):
             self.stop()
-        # An earlier checkpoint of this step may lack what was just logged or validated, or a little
-        # time; one written on interruption is not averaged.
+        # An earlier checkpoint at this step may lack what was just logged or validated, or have a
+        # slightly older time; one written on interruption is not averaged.
         if changed or self.config.seconds or not self.processes.from_first(self.is_saved):
             self.save(scheduled=True)
 
     def report_divergence(self, error: NonFinite) -> NoReturn:
-        """Say from which checkpoint to resume.
+        """Raise Diverged, and say which checkpoint the run resumes from.
 
-        If the last updates were skipped, the update before them may have damaged the weights: the
-        checkpoints written since are deleted. Nothing was learned since.
+        If the last updates were skipped, the update before them may have damaged the weights, so
+        the checkpoints written since are deleted. They contain no further progress.
         """
         with contextlib.suppress(Exception):  # the divergence matters more
             self.saver.wait()
@@ -227,7 +227,10 @@ class Trainer:
         ) from error
 
     def report_lost_peer(self, error: RuntimeError) -> None:
-        """Save the run if another process was lost, except on a GPU: it might wait for ever."""
+        """Raise PeerLost if a process was lost; first save the run, except on a GPU.
+
+        On a GPU, saving might wait forever.
+        """
         ignore_signals()
         if not self.processes.lost_peer(error):
             return
@@ -238,7 +241,7 @@ class Trainer:
         raise PeerLost(str(error)) from error
 
     def finished(self) -> bool:
-        """Return whether the run was trained to its end and its weights are selected."""
+        """Return whether the run is trained to its end and its final weights are selected."""
         return (
             (self.part_done() >= 1 or self.out_of_patience())
             and self.run_config.selection == selection_at(self.config, self.state.step)
@@ -246,7 +249,7 @@ class Trainer:
         )
 
     def part_done(self) -> float:
-        """Return the part of the run that is done, 0 to 1."""
+        """Return the fraction of the run that is done, 0 to 1."""
         return self.state.part_done(self.config)
 
     def out_of_patience(self) -> bool:
@@ -254,19 +257,19 @@ class Trainer:
         return 0 < self.config.patience <= self.state.worse
 
     def is_due(self, every: int) -> bool:
-        """Return whether something done every so many steps is due now."""
+        """Return whether something that is done every `every` steps is due now."""
         return self.state.step % every == 0
 
     def must_validate(self) -> bool:
-        """Return whether a validation is due and has not been made."""
+        """Return whether a validation is due and has not been done."""
         return self.is_due(self.config.validate_every) and self.state.validated != self.state.step
 
     def must_save(self) -> bool:
-        """Return whether a checkpoint of this step, after its validation, is due."""
+        """Return whether a checkpoint is due at this step, after its validation."""
         return self.is_due(self.config.save_every) and not self.must_validate()
 
     def is_saved(self) -> bool:
-        """Return whether there is a scheduled checkpoint of this step."""
+        """Return whether there is a scheduled checkpoint at this step."""
         self.saver.wait()
         return any(
             checkpoint.scheduled and checkpoint.step == self.state.step
@@ -276,7 +279,7 @@ class Trainer:
     def validate(self, stop: StopSignal) -> bool:
         """Measure loss, perplexity and BLEU (greedy) on the validation set.
 
-        Returns False if it was given up because of a stop signal.
+        Returns False if it was abandoned because of a stop signal.
         """
         state = self.state
         best = self.processes.from_first(lambda: self._validate(stop))
@@ -303,7 +306,7 @@ class Trainer:
         self.log.add_validation(state.step, result.samples, **result.to_json())
         best = ", the best so far" if better else ""
         self.progress.say(f"step {state.step:,}: {result}{best}")
-        # Set here already: another process may have died before it hears of them.
+        # Also set here, because sending the values to a dead process would fail.
         if better:
             state.best_loss, state.best_step, state.worse = result.loss, state.step, 0
         else:

@@ -28,7 +28,7 @@ class Validation:
     loss: float
     nll: float
     bleu: float | None = None  # greedy
-    characters: bool = False  # BLEU of characters: the language's tokeniser is not installed
+    characters: bool = False  # character BLEU: the language's tokeniser is not installed
     samples: Translated | None = None
 
     @property
@@ -55,7 +55,7 @@ class Validation:
 def validate(gradient_step: GradientStep, corpus: Corpus, translate: int) -> Validation:
     """Measure the model on the validation set; BLEU on its first `translate` sentences.
 
-    With 0, a few are translated nevertheless, as samples.
+    If `translate` is 0, a few sentences are still translated as samples.
     """
     loss, nll = measure_loss(gradient_step, corpus)
     if not math.isfinite(loss):
@@ -89,7 +89,7 @@ def translations(model: Transducer, corpus: Corpus, count: int) -> Translated:
     decoder = Decoder([model], codec.target.forbidden_ids(), record=False)
     jobs = [Job(source.astype(np.int64)) for source, _ in pairs]
     for number, hypotheses in decoder.search(jobs, GREEDY, SIDE_BY_SIDE):
-        if hypotheses:  # else a value overflowed
+        if hypotheses:  # none if a value overflowed
             outputs[number] = codec.target.decode(hypotheses[0].tokens)
     sources = [codec.source.decode(source.tolist()) for source, _ in pairs]
     references = [codec.target.decode(target.tolist()) for _, target in pairs]
@@ -97,10 +97,10 @@ def translations(model: Transducer, corpus: Corpus, count: int) -> Translated:
 
 
 def spread(translated: Translated, most: int) -> Translated:
-    """Return at most so many sentences, spread evenly over all of them."""
+    """Return at most `most` sentences, spread evenly over all of them."""
     count = len(translated.outputs)
-    few = min(most, count)
-    chosen = [i * count // few for i in range(few)]
+    size = min(most, count)
+    chosen = [i * count // size for i in range(size)]
     return Translated(
         [translated.source[i] for i in chosen],
         [translated.reference[i] for i in chosen],

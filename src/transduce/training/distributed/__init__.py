@@ -1,5 +1,5 @@
 """Training with several processes.
 
-processes   joining the processes that torchrun starts, and what they agree on
-heartbeat   noticing that a process hangs
+processes   joining the processes that torchrun starts; operations on all of them
+heartbeat   detecting a process that hangs
 """

@@ -1,10 +1,10 @@
-"""Heartbeats: each process counts up in a store that all of them share.
+"""Heartbeats: each process increments a counter in a store that all of them share.
 
-The connections of a process that dies are closed, which the others notice at once. A process that
-hangs (it was stopped, or its machine lost power) keeps them open, and the others would wait for
-ever. Therefore each process checks that the others still beat. A process that has been silent too
-long is killed by those on its machine; if that does not help, they end themselves. A process is
-killed only if its start time is the one it registered: its pid may belong to another by now.
+When a process dies, its connections are closed, and the others notice at once. A process that hangs
+(it was stopped, or its machine lost power) keeps them open, and the others would wait forever.
+Therefore each process checks the counters of the others. A process that has been silent too long is
+killed by those on its machine; if that does not help, they exit. A process is killed only if its
+start time is the registered one, because its pid may have been reused.
 """
 
 import contextlib
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 VARIABLE = "TRANSDUCE_PATIENCE"  # seconds
 PATIENCE = 600.0
 ENDED = "ended"  # the last beat of a process that exits normally
-SILENT = 3  # missed beats after which a process is taken for gone, once something has failed
+SILENT = 3  # missed beats after which a process counts as gone, once an operation has failed
 RESUME = (
     "the last checkpoint is intact; run the same command to resume, with any number of processes"
 )
 
 
 def patience() -> float:
-    """Return for how many seconds a process may be silent."""
+    """Return the number of seconds for which a process may be silent."""
     text = os.environ.get(VARIABLE, "")
     try:
         seconds = float(text or PATIENCE)
@@ -45,7 +45,7 @@ def patience() -> float:
 
 
 class Heartbeat:
-    """Beats for this process and checks the others, in a thread."""
+    """Sends the heartbeat of this process and checks the others, in a thread."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Heartbeat:
         seconds: float,
         reports_first: Callable[[], bool],
     ) -> None:
-        """Register this process; `reports_first` says whether it is the one to report an error."""
+        """Register this process; `reports_first` returns whether it should report an error."""
         self.store, self.rank, self.reports_first = store, rank, reports_first
         self.seconds = seconds
         self.every = min(1.0, seconds / 10)
@@ -71,11 +71,11 @@ class Heartbeat:
         self.thread = threading.Thread(target=self._work, name="heartbeat", daemon=True)
 
     def start(self) -> None:
-        """Start to beat, after all processes have registered."""
+        """Start the heartbeat, after all processes have registered."""
         self.thread.start()
 
     def stop(self) -> None:
-        """Stop beating, and report that this process has exited, not hung."""
+        """Stop the heartbeat, and record that this process exits and does not hang."""
         self.ended.set()
         if self.thread.is_alive():
             self.thread.join()
@@ -83,7 +83,7 @@ class Heartbeat:
             self.store.set(_key("beat", self.rank), ENDED)
 
     def lost_ranks(self) -> set[int]:
-        """Return which processes have hung, ended or fallen silent; wait a few beats for them."""
+        """Return the processes that hang, have ended or are silent, after waiting a few beats."""
         for _ in range(2 * SILENT):
             gone = self.hung or {
                 peer
@@ -96,7 +96,7 @@ class Heartbeat:
         return set()
 
     def describe_lost(self) -> str:
-        """Say which processes are gone."""
+        """Describe which processes are gone."""
         names = " and ".join(self._name(peer) for peer in sorted(self.lost_ranks()))
         if self.hung:
             return f"{names} gave no sign of life for {self.seconds:g} s and was ended"
@@ -120,7 +120,7 @@ class Heartbeat:
                 self._give_up(peer)
 
     def _give_up(self, peer: int) -> None:
-        """Kill a process that has hung, if it is on this machine; later, end this process."""
+        """Kill a process that hangs, if it is on this machine; later, end this process."""
         pid, host = self._who(peer)
         if host == socket.gethostname() and peer not in self.hung:  # once: the pid may be reused
             registered = self.store.get(_key("identity", peer)).decode()
@@ -146,10 +146,10 @@ class Heartbeat:
 
 
 def identity(pid: int) -> str:
-    """Return a text that only this process has, ever, or "" if there is no such process.
+    """Return a string that identifies a process uniquely, or "" if there is no such process.
 
-    On Linux: the boot of the machine, the pid namespace and the start time. Other systems have no
-    /proc: there no process is killed, and each exits on its own.
+    On Linux, it consists of the boot id, the pid namespace and the start time. Other systems have
+    no /proc: there no process is killed, and each exits on its own.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

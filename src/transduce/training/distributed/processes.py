@@ -1,9 +1,9 @@
 """The processes that train one model together, started by torchrun: one for each GPU.
 
-Each process reads its rank from the environment. Tensors on a GPU are exchanged by NCCL, everything
-else by gloo. Only the first process writes files and shows progress. An error that ends all of them
-is reported once on each machine, by the process that knew it first. A process without a heartbeat
-for TRANSDUCE_PATIENCE seconds (600 by default) is taken for dead.
+Each process reads its rank from the environment. Tensors on a GPU are exchanged through NCCL,
+everything else through gloo. Only the first process writes files and shows progress. An error that
+ends all of them is reported once per machine, by the process that notices it first. A process
+without a heartbeat for TRANSDUCE_PATIENCE seconds (600 by default) counts as dead.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 # The first process may prepare a corpus for hours while the others wait. A process that dies is
-# noticed at once, and one that hangs by its heartbeat.
+# noticed at once; one that hangs is detected by its missing heartbeat.
 TIMEOUT = timedelta(days=2)
 
 
@@ -65,17 +65,17 @@ class Processes:
         return self.rank == 0
 
     def share(self, threads: int) -> int:
-        """Return how many of a machine's threads this process may use."""
+        """Return this process's share of a machine's threads."""
         return max(1, threads // self.here)
 
     def agree(self, seconds: float, stop: bool) -> tuple[float, bool]:
         """Return the clock of the first process, and whether any process was asked to stop."""
         if self.world == 1:
             return seconds, stop
-        both = torch.tensor([seconds if self.first else 0.0, float(stop)], dtype=torch.float64)
+        maxima = torch.tensor([seconds if self.first else 0.0, float(stop)], dtype=torch.float64)
         with _collective():
-            dist.all_reduce(both, dist.ReduceOp.MAX)
-        return both[0].item(), bool(both[1])
+            dist.all_reduce(maxima, dist.ReduceOp.MAX)
+        return maxima[0].item(), bool(maxima[1])
 
     def all(self, flags: Sequence[bool]) -> tuple[bool, ...]:
         """Return which of the flags are set in every process."""
@@ -98,20 +98,21 @@ class Processes:
         """Call `make` in the first process and return its value in all; if it fails, all end."""
         if self.world == 1:
             return make()
-        made: list[tuple[Value] | None] = [None]  # None: it failed, and the first reports why
+        # None: `make` failed, and the first process reports why.
+        result: list[tuple[Value] | None] = [None]
         if self.first:
             try:
-                made = [(make(),)]
+                result = [(make(),)]
             except BaseException:
                 ignore_signals()  # torchrun ends the others as soon as one has ended
                 with contextlib.suppress(RuntimeError):  # the first error matters more
-                    dist.broadcast_object_list(made)
+                    dist.broadcast_object_list(result)
                 raise
         with _collective():
-            dist.broadcast_object_list(made)
-        if made[0] is None:
+            dist.broadcast_object_list(result)
+        if result[0] is None:
             raise SystemExit(1)
-        return made[0][0]
+        return result[0][0]
 
     def share_gradients(self, module: nn.Module) -> nn.Module:
         """Return a module whose backward pass averages gradients over all processes."""
@@ -135,7 +136,7 @@ class Processes:
 
 @contextlib.contextmanager
 def join_processes(device: torch.device) -> Iterator[tuple[Processes, torch.device]]:
-    """Connect to the other processes, if torchrun has started any; choose a device for each."""
+    """Connect to the other processes, if torchrun started any; choose a device for each."""
     world = world_size()
     if world == 1:
         yield Processes(), device
@@ -181,8 +182,8 @@ def _connect(backend: str) -> tuple["Store", Heartbeat]:
         store, rank, world = next(rendezvous("env://", timeout=timedelta(seconds=seconds)))
         shared: Store = dist.PrefixStore(f"transduce {attempt}", store)  # type: ignore[attr-defined]
         # A wait on the store blocks its connection, so the heartbeat has its own.
-        own: Store = shared.clone()  # type: ignore[attr-defined]
-        heartbeat = Heartbeat(own, rank, world, seconds, lambda: _reports_first(own))
+        beats: Store = shared.clone()  # type: ignore[attr-defined]
+        heartbeat = Heartbeat(beats, rank, world, seconds, lambda: _reports_first(beats))
         _wait_for_all(shared, world, seconds)
         heartbeat.start()
         dist.init_process_group(backend, store=shared, rank=rank, world_size=world, timeout=TIMEOUT)
@@ -196,7 +197,7 @@ def _connect(backend: str) -> tuple["Store", Heartbeat]:
 
 
 def _require_rendezvous() -> None:
-    """Refuse an environment without this process's rank or the address to meet at."""
+    """Refuse an environment without this process's rank or the rendezvous address."""
     for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
         if name not in os.environ:
             raise BadSetting(
@@ -224,7 +225,7 @@ def _wait_for_all(store: "Store", world: int, seconds: float) -> None:
 
 
 def _reports_first(store: "Store") -> bool:
-    """Return whether no other process of this machine has reported an error yet."""
+    """Return whether no other process on this machine has reported an error yet."""
     try:
         return store.add(f"said on machine {torchrun_number('GROUP_RANK', 0)}", 1) == 1
     except RuntimeError:  # the machine that runs the store is gone
