@@ -48,8 +48,10 @@ def _name(source: Input, languages: tuple[str, str]) -> str:
     name = PurePath(source.argument).name
     for ending in COMPRESSIONS:  # output is not compressed
         name = name.removesuffix(f".{ending}")
-    left, right = (f".{language}" for language in languages)
-    return name.removesuffix(left) + right if name.endswith(left) else name
+    source_ending, target_ending = (f".{language}" for language in languages)
+    if not name.endswith(source_ending):
+        return name
+    return name.removesuffix(source_ending) + target_ending
 
 
 def _check(path: Path, inputs: Sequence[Input], *, overwrite: bool) -> None:
@@ -106,7 +108,7 @@ def _open(path: Path | None) -> Iterator[IO[str]]:
             yield stream
         return
     with (
-        atomic_write(path.resolve()) as beside,  # a link stays a link
-        beside.open("w", encoding="utf-8", newline="\n") as stream,
+        atomic_write(path.resolve()) as temporary,  # resolved, so that a link stays a link
+        temporary.open("w", encoding="utf-8", newline="\n") as stream,
     ):
         yield stream

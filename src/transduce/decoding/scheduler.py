@@ -233,13 +233,13 @@ class _Slots:
             if queue.config.sample:
                 random = np.random.default_rng([queue.config.draw, *job.number])
                 draws[row, : limits[row]] = random.random(int(limits[row]))
-        slots_ = self._send(slots)
-        beams.begin(slots_, *map(self._send, (limits, classes, forced, draws)))
-        lengths_ = self._send(lengths.astype(np.int32))
+        device_slots = self._send(slots)
+        beams.begin(device_slots, *map(self._send, (limits, classes, forced, draws)))
+        device_lengths = self._send(lengths.astype(np.int32))
         places = self._send(np.repeat(slots, lengths)), self._send(within)
-        rows_ = self._send(rows)
+        device_rows = self._send(rows)
         for cache, projected in zip(beams.caches, queue.rows, strict=True):
-            cache.put(slots_, lengths_, places, projected[:, rows_])
+            cache.put(device_slots, device_lengths, places, projected[:, device_rows])
 
     def remove(self, vacant: Ints) -> None:
         """Remove the vacant slots."""

@@ -99,9 +99,7 @@ class Beams:
         )
         self.tokens = torch.full((slots, k), BOS, **ints)  # each hypothesis's last token
         self.totals = torch.zeros(slots, k, device=device)  # log-probabilities; -inf: not live
-        self.free_places = torch.zeros(
-            slots, 1, **ints
-        )  # beam places not taken by ended hypotheses
+        self.free_places = torch.zeros(slots, 1, **ints)  # not taken by ended hypotheses
         self.limits = torch.ones(slots, **ints)  # output length, </s> included
         self.largest_penalties = torch.ones(slots, device=device)  # at the length limits
         self.live = torch.zeros(slots, dtype=torch.bool, device=device)
@@ -151,20 +149,20 @@ class Beams:
         No source has more than `source` tokens, and no output more than `steps` words including
         this one.
         """
-        now = self.caches[0].lengths.long()  # (S,)
+        lengths = self.caches[0].lengths.long()  # words written so far, (S,)
         for cache in self.caches:
             cache.begin_step(source, steps)
         if self.config.sample:
-            word, totals = self._sample(now)
+            word, totals = self._sample(lengths)
             parent = torch.zeros_like(word)
         else:
-            word, totals, parent = self._best_continuations(now)
+            word, totals, parent = self._best_continuations(lengths)
         ends = (word == EOS) & (totals > -math.inf) & self.live[:, None]
-        self._store_ended(ends, totals, now, parent)
+        self._store_ended(ends, totals, lengths, parent)
         self.totals.copy_(totals.masked_fill(ends, -math.inf))
         self.tokens.copy_(word)
         step = torch.stack([word, parent], dim=-1).int()[:, None]  # (S, 1, k, 2)
-        self.history.scatter_(1, now[:, None, None, None].expand_as(step), step)
+        self.history.scatter_(1, lengths[:, None, None, None].expand_as(step), step)
         if self.constraint is not None:
             self.constraint.follow(word, parent)
         for cache in self.caches:
@@ -176,10 +174,10 @@ class Beams:
         needed = self.ended_scores[:, : self.k].topk(self.config.nbest).values[:, -1]
         return best_possible(self.totals.amax(1), self.largest_penalties) > needed
 
-    def _best_continuations(self, now: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _best_continuations(self, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the best continuations of each sentence: words, totals, parents. (S, k) each."""
         k = self.k
-        log_p, forced, forced_log_p = self._log_probabilities(now)
+        log_p, forced, forced_log_p = self._log_probabilities(lengths)
         best, word = fast_topk(log_p, k)  # the k best of all rows are among the k best of each
         best = torch.where(forced == NONE, best, -math.inf)
         best[:, :1] = torch.where(forced == NONE, best[:, :1], forced_log_p)
@@ -191,47 +189,46 @@ class Beams:
         taken = torch.arange(k, device=totals.device) >= self.free_places  # by ended hypotheses
         return word, totals.masked_fill(taken, -math.inf), choice // count
 
-    def _sample(self, now: Tensor) -> tuple[Tensor, Tensor]:
+    def _sample(self, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Sample a word for each sentence, which has one hypothesis. Return words and totals."""
-        log_p, forced, forced_log_p = self._log_probabilities(now)
+        log_p, forced, forced_log_p = self._log_probabilities(lengths)
         truncated = _truncate(log_p / self.config.temperature, self.config)
         ordered, word = truncated.sort(dim=-1, descending=True)
         cumulative = ordered.softmax(-1).to(self.draws.dtype).cumsum(-1)
-        threshold = self.draws.gather(1, now[:, None]) * cumulative[:, -1:]
+        threshold = self.draws.gather(1, lengths[:, None]) * cumulative[:, -1:]
         choice = torch.searchsorted(cumulative, threshold, right=True)
         allowed = (ordered > -math.inf).sum(-1, keepdim=True)
-        word = word.gather(
-            1, choice.minimum(allowed - 1).clamp(min=0)
-        )  # with NaN, no word is allowed
+        last = (allowed - 1).clamp(min=0)  # with NaN, no word is allowed
+        word = word.gather(1, choice.minimum(last))
         gain = torch.where(forced == NONE, log_p.gather(1, word), forced_log_p)
         return torch.where(forced == NONE, word, forced), self.totals + gain
 
-    def _log_probabilities(self, now: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _log_probabilities(self, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the log-probabilities of all next words, and the forced words with theirs.
 
         (R, V), (R, 1), (R, 1). Where no word is forced, the forced word is `NONE`.
         """
-        here = now.minimum(self.limits - 1)  # a finished sentence may have no position left
-        positions = here[:, None].expand(-1, self.k).flatten()
+        positions = lengths.minimum(self.limits - 1)  # a finished sentence may have none left
+        positions = positions[:, None].expand(-1, self.k).flatten()
         each = [
             model.step(self.tokens.flatten(), positions, cache).log_softmax(-1)
             for model, cache in zip(self.models, self.caches, strict=True)
         ]
         log_p = _average(each)
-        forced = self.forced.gather(1, now[:, None])
-        forced = forced.masked_fill((now + 1 >= self.limits)[:, None], EOS)
+        forced = self.forced.gather(1, lengths[:, None])
+        forced = forced.masked_fill((lengths + 1 >= self.limits)[:, None], EOS)
         forced = forced.expand(-1, self.k).reshape(-1, 1)
         forced_log_p = log_p.gather(1, forced.clamp(min=0))
         if self.constraint is not None:
             log_p = log_p.masked_fill(~self.constraint.allowed(), -math.inf)
         return log_p.index_fill_(1, self.forbidden, -math.inf), forced, forced_log_p
 
-    def _store_ended(self, ends: Tensor, totals: Tensor, now: Tensor, parent: Tensor) -> None:
+    def _store_ended(self, ends: Tensor, totals: Tensor, lengths: Tensor, parent: Tensor) -> None:
         """Store the hypotheses that end. (S, k), (S, k), (S,), (S, k)."""
         column = torch.where(ends, self.ended_count + ends.cumsum(1) - 1, self.k)
-        value = torch.stack([totals, now[:, None].expand_as(totals), parent], dim=-1)
+        value = torch.stack([totals, lengths[:, None].expand_as(totals), parent], dim=-1)
         self.ended.scatter_(1, column[..., None].expand_as(value), value)
-        self.ended_scores.scatter_(1, column, totals / self.penalties[now + 1][:, None])
+        self.ended_scores.scatter_(1, column, totals / self.penalties[lengths + 1][:, None])
         count = ends.sum(1, keepdim=True)
         self.ended_count += count
         self.free_places -= count

@@ -63,10 +63,10 @@ class Pool:
     def take(self, config: SearchConfig, slots: int, capacity: Capacity) -> Workspace | None:
         """Remove and return the smallest workspace that fits a search, if there is one."""
         with self._lock:
-            fitting = [each for each in self._idle if each.fits(config, slots, capacity)]
+            fitting = [space for space in self._idle if space.fits(config, slots, capacity)]
             if not fitting:
                 return None
-            chosen = min(fitting, key=lambda each: (each.requested, each.beams.capacity))
+            chosen = min(fitting, key=lambda space: (space.requested, space.beams.capacity))
             self._idle.remove(chosen)
             return chosen
 
@@ -75,7 +75,7 @@ class Pool:
         with self._lock:
             self._idle.append(workspace)
             while len(self._idle) > 1 and (
-                len(self._idle) > MAX_IDLE or sum(each.size for each in self._idle) > budget
+                len(self._idle) > MAX_IDLE or sum(idle.size for idle in self._idle) > budget
             ):
                 del self._idle[0]
 

@@ -42,7 +42,7 @@ class WellFormed:
         counts = torch.zeros(slots, k, dtype=torch.int64, device=device)
         self.classes = counts.new_zeros(slots, max_words)
         self.words = counts.new_zeros(slots, 1)
-        self.left, self.opened, self.row = (counts.clone() for _ in range(3))
+        self.words_left, self.open_brackets, self.opened_in_row = (counts.clone() for _ in range(3))
         self.budget = counts.new_zeros(slots, 1)  # symbols that may still be written before the end
 
     def begin(self, slots: Tensor, classes: Tensor, limits: Tensor) -> None:
@@ -50,15 +50,15 @@ class WellFormed:
         words = (classes != NONE).sum(1, keepdim=True)
         self.classes.index_copy_(0, slots, classes.clamp(min=0))
         self.words.index_copy_(0, slots, words)
-        self.left.index_copy_(0, slots, words.expand(-1, self.left.size(1)))
-        self.opened.index_fill_(0, slots, 0)
-        self.row.index_fill_(0, slots, 0)
+        self.words_left.index_copy_(0, slots, words.expand(-1, self.words_left.size(1)))
+        self.open_brackets.index_fill_(0, slots, 0)
+        self.opened_in_row.index_fill_(0, slots, 0)
         self.budget.index_copy_(0, slots, limits[:, None] - 1)
 
     def allowed(self) -> Tensor:
         """Return which symbols are allowed next. (R, V)."""
-        left, opened, row = self.left > 0, self.opened > 0, self.row
-        fits = self.left + self.opened + 2 <= self.budget
+        left, opened, row = self.words_left > 0, self.open_brackets > 0, self.opened_in_row
+        fits = self.words_left + self.open_brackets + 2 <= self.budget
         by_kind = torch.stack(
             [
                 torch.zeros_like(left),
@@ -69,7 +69,7 @@ class WellFormed:
             ],
             dim=-1,
         )
-        next_word = (self.words - self.left).clamp(max=self.classes.size(1) - 1)
+        next_word = (self.words - self.words_left).clamp(max=self.classes.size(1) - 1)
         tags = self.tags[self.classes.gather(1, next_word)]  # (S, k, V)
         return (by_kind[..., self.kinds] & tags).flatten(0, 1)
 
@@ -77,15 +77,15 @@ class WellFormed:
         """Extend the parent hypotheses by these symbols. (S, k), (S, k)."""
         kind = self.kinds[words]
         opens = kind == OPEN
-        self.left.copy_(self.left.gather(1, parents) - (kind == WORD).long())
-        depth = self.opened.gather(1, parents)
-        self.opened.copy_(depth + opens.long() - (kind == SHUT).long())
-        self.row.copy_(torch.where(opens, self.row.gather(1, parents) + 1, 0))
+        self.words_left.copy_(self.words_left.gather(1, parents) - (kind == WORD).long())
+        depth = self.open_brackets.gather(1, parents)
+        self.open_brackets.copy_(depth + opens.long() - (kind == SHUT).long())
+        self.opened_in_row.copy_(torch.where(opens, self.opened_in_row.gather(1, parents) + 1, 0))
         self.budget -= 1
 
     def keep(self, slots: Tensor) -> None:
         """Remove all slots but these."""
-        for name in ("classes", "words", "left", "opened", "row", "budget"):
+        for name in ("classes", "words", "words_left", "open_brackets", "opened_in_row", "budget"):
             setattr(self, name, getattr(self, name)[slots])
 
 

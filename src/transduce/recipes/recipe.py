@@ -162,8 +162,8 @@ def _recipe(whole: dict[str, Any], text: str, name: str, folder: Path) -> Recipe
     about = _text(whole.get("about", ""), "about")
     preset, trained = _train(whole.get("train", {}))
     settings = configuration.canonical_settings(_settings(whole.get("settings", {})))
-    for name_twice in sorted(trained.keys() & settings.keys()):
-        raise BadSetting(f"{name_twice} is set in [train] and in [settings]: set it once")
+    for repeated in sorted(trained.keys() & settings.keys()):
+        raise BadSetting(f"{repeated} is set in [train] and in [settings]: set it once")
     settings = trained | settings
     base = find_preset(preset or "base")
     configuration.apply_settings(settings, base.model, base.train)

@@ -82,7 +82,7 @@ def evaluate(
     """Translate and score the test set; return the stored result if nothing has changed."""
     config = RunConfig.load(run)
     pairs = list(read_pairs(*test))
-    of = checksum(
+    fingerprint = checksum(
         {
             "weights": stored_digest(config.verified(run, MODEL)),
             "pairs": [list(pair) for pair in pairs],
@@ -93,14 +93,14 @@ def evaluate(
     with signals_as_interrupt(STOPPED), locked_run(run):
         remove_leftovers(run, *WRITTEN_IN)
         stored = Evaluation.load(run)
-        if stored and stored.of == of:
+        if stored and stored.of == fingerprint:
             return stored
         sources, references = [source for source, _ in pairs], [target for _, target in pairs]
         hypotheses = _translate(run, sources, settings, device, progress)
         results, missing = _score(hypotheses, references, settings, config.languages[1])
         write_text(run / TRANSLATIONS, "".join(line + "\n" for line in hypotheses))
         evaluation = Evaluation(
-            of=of,
+            of=fingerprint,
             test=[str(path) for path in test if path],
             sentences=len(pairs),
             weights=config.weights,

@@ -33,7 +33,7 @@ from transduce.system.processes import cores
 from transduce.translation.types import Engine, Hypothesis, Ints, Job, output_limit
 
 AHEAD = 2  # queued batches per worker
-IMPOSSIBLE = -1e9  # CTranslate2 gives lower scores only to hypotheses that pad the beam
+IMPOSSIBLE = -1e9  # CTranslate2 scores hypotheses that only pad the beam below this
 
 Tokens = list[str]
 
@@ -81,7 +81,7 @@ class CTranslate2Engine:
                 intra_threads=1,
                 max_queued_batches=-1,  # `_in_parallel` limits them
             )
-        except RuntimeError as error:  # raised for a missing file
+        except RuntimeError as error:  # CTranslate2's error for a missing file
             raise OSError(errno.EIO, str(error), str(folder)) from None
 
     @classmethod
@@ -107,7 +107,7 @@ class CTranslate2Engine:
         if config.sample:
             yield from self._sampler().search(jobs, config, batch)
             return
-        remaining = [IndexedJob(*each) for each in enumerate(jobs)]
+        remaining = [IndexedJob(number, job) for number, job in enumerate(jobs)]
         for strict, any_limit in ((False, True), (False, False), (True, False)):
             batches = self._batches(remaining, config, batch, any_limit=any_limit)
             remaining = []
@@ -233,7 +233,7 @@ class CTranslate2Engine:
             total = score * len(tokens) ** config.alpha
             if total > IMPOSSIBLE:
                 ids = [self.number[token] for token in tokens]
-                ended = ids[-1:] == [EOS]  # there are no ids for a source of </s> only
+                ended = ids[-1:] == [EOS]  # there are no ids if the source is only </s>
                 outputs.append(Output(ids[:-1] if ended else ids, total, ended))
         return outputs
 

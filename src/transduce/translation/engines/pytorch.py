@@ -69,20 +69,20 @@ class TorchEngine:
         constrain: Constrain | None = None,
     ) -> Self:
         """Load the models from run folders."""
-        on = choose_device(device)
-        if on.type == "cpu":
+        chosen = choose_device(device)
+        if chosen.type == "cpu":
             torch.set_num_threads(cores())
-        models = [load_model(*run, on)[0] for run in zip(runs, configs, strict=True)]
-        if on.type == "cpu":
+        models = [load_model(*run, chosen)[0] for run in zip(runs, configs, strict=True)]
+        if chosen.type == "cpu":
             return cls([model.pack() for model in models], forbidden, constrain=constrain)
-        if on.type != "cuda":
+        if chosen.type != "cuda":
             return cls(models, forbidden, constrain=constrain)
         dtype = torch.float16
         if not all(_fits(model, dtype) for model in models):
             dtype = _wider(dtype)
             logger.warning("weights exceed the range of float16: computing in %s", NAMES[dtype])
         for model in models:
-            problem = model.kernels.select(model.config, dtype, on, training=False)
+            problem = model.kernels.select(model.config, dtype, chosen, training=False)
             if problem:
                 logger.warning(problem)
         narrow = [model.narrow(dtype) for model in models]
@@ -99,8 +99,8 @@ class TorchEngine:
             else:
                 overflowed.append(index)
         if overflowed:
-            again = [jobs[index] for index in overflowed]
-            for number, hypotheses in self._widened().search(again, config, batch):
+            retried = [jobs[index] for index in overflowed]
+            for number, hypotheses in self._widened().search(retried, config, batch):
                 yield overflowed[number], hypotheses
 
     def _widened(self) -> "TorchEngine":
@@ -155,10 +155,10 @@ class TorchEngine:
         compute: "Callable[[TorchEngine, list[tuple[Ints, Ints]]], list[T]]",
     ) -> list[T]:
         """Recompute the infinite or NaN results in a wider number format."""
-        bad = [index for index, result in enumerate(results) if not _is_finite(result)]
-        if bad:
-            again = compute(self._widened(), [pairs[index] for index in bad])
-            for index, result in zip(bad, again, strict=True):
+        nonfinite = [index for index, result in enumerate(results) if not _is_finite(result)]
+        if nonfinite:
+            recomputed = compute(self._widened(), [pairs[index] for index in nonfinite])
+            for index, result in zip(nonfinite, recomputed, strict=True):
                 results[index] = result
         return results
 
@@ -177,8 +177,10 @@ def _wider(dtype: torch.dtype) -> torch.dtype:
 
 def _fits(model: Transducer, dtype: torch.dtype) -> bool:
     """Return whether all weights are in the range of a number format."""
-    most = torch.finfo(dtype).max
-    return all(bool(weight.abs().amax() <= most) for weight in model.parameters() if weight.numel())
+    limit = torch.finfo(dtype).max
+    return all(
+        bool(weight.abs().amax() <= limit) for weight in model.parameters() if weight.numel()
+    )
 
 
 def transformer(model: Transducer) -> Transformer:
