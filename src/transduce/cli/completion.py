@@ -23,7 +23,7 @@ Complete = Callable[[str], list[str]]
 
 
 def among(names: Callable[[], Iterable[str]]) -> Complete:
-    """Complete one of the names that a function returns."""
+    """Return a completer for the names that a function returns."""
 
     def complete(incomplete: str) -> list[str]:
         return _matching(incomplete, names())
@@ -58,7 +58,7 @@ def runs(incomplete: str) -> list[str]:
 
 
 def _folders(parent: Path, depth: int) -> Iterator[Path]:
-    """Yield the folders below a folder, shallowest first, but not those inside a run."""
+    """Yield the folders below a folder, parents before their subfolders, but none inside a run."""
     try:
         children = sorted(
             path for path in parent.iterdir() if not path.name.startswith(".") and path.is_dir()

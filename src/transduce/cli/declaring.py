@@ -48,7 +48,7 @@ def option(help: str, *names: str, default: Any = None, **declaration: Any) -> A
 
 
 def argument(help: str, *, default: Any = ..., **declaration: Any) -> Any:  # noqa: A002
-    """Declare a parameter or a field as an argument; further ones are as for `typer.Argument`."""
+    """Declare a parameter or a field as an argument; keywords are as for `typer.Argument`."""
     return _field(typer.Argument(help=help, **declaration), default)
 
 

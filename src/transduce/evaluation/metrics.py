@@ -28,7 +28,7 @@ CHARACTERS = "char"
 def make_metrics(
     names: Sequence[str], language: str | None, lowercase: bool, tokenize: str | None
 ) -> list["Metric"]:
-    """Return sacrebleu's metrics by their names."""
+    """Return the sacrebleu metrics with these names."""
     if not names or isinstance(names, str):
         raise BadSetting(f"metrics = {names!r}: expected a list of some of {', '.join(METRICS)}")
     return [_metric(name.lower(), language, lowercase, tokenize) for name in names]

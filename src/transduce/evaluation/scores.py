@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Score:
-    """The score of a set of translations by one metric, with the signature of the metric."""
+    """The score of a set of translations by one metric, with the metric's signature."""
 
     name: str  # BLEU, chrF2, chrF2++, TER or "paper BLEU"
     value: float  # 0 to 100; for TER, lower is better and values may exceed 100

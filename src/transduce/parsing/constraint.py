@@ -20,7 +20,7 @@ from transduce.parsing.lexicon import Lexicon
 from transduce.parsing.sequences import CLOSE
 from transduce.subwords import EOS, SPECIAL, Coder
 
-IN_A_ROW = 16  # maximum of consecutive opening brackets; CRAFT's 30,830 trees have at most 8
+IN_A_ROW = 16  # maximum number of consecutive opening brackets; CRAFT's trees have at most 8
 NEVER, WORD, OPEN, SHUT, END = range(5)  # kinds of symbols
 
 

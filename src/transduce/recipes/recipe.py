@@ -67,7 +67,7 @@ class Recipe:
 
     @property
     def tables(self) -> dict[str, Any]:
-        """The tables of the file, with aliases replaced by the names of settings."""
+        """The tables of the file, with aliases replaced by setting names."""
         tables = tomllib.loads(self.text)
         if "settings" in tables:
             tables["settings"] = configuration.canonical_settings(tables["settings"])

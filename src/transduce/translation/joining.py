@@ -103,7 +103,7 @@ def gaps(segments: Sequence[Segment], language: str) -> list[str]:
 
 
 def source_words(segments: Sequence[Segment], coder: Coder) -> list[list[int]]:
-    """Return the index in the text of each token's word, for each segment."""
+    """Return the word index of each token in each segment; words count over the whole text."""
     sentences: list[list[int]] = []
     for segment in segments:
         if segment.begins:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 
 CELL, LETTER, FONT = 22, 7.2, 12  # pixels: side of a cell, width of a letter, font size
-MAX_LABEL = 32  # letters
+MAX_LABEL = 32  # characters
 MIN_WEIGHT = 0.01  # smaller weights are not drawn
 BLUE = "#3b82f6"  # visible on white and on black
 LINE = "border-top:1px solid rgba(128,128,128,0.35)"
@@ -95,5 +95,5 @@ def _labels(texts: Sequence[str]) -> list[str]:
 
 
 def _width(text: str) -> int:
-    """Return the width of a label in letters; East Asian letters count twice."""
+    """Return the width of a label in characters; East Asian ones count twice."""
     return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)

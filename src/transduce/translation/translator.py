@@ -166,7 +166,7 @@ class Translator:
         align: bool = False,
         **settings: Any,
     ) -> list[Candidate]:
-        """Score given translations as the search would; `first` is the first pair's number.
+        """Score given translations as the search would; `first` numbers pairs in errors.
 
         Each pair is scored as a whole, even if it has several sentences, because it is not known
         which sentence of the translation belongs to which sentence of the text.

@@ -52,7 +52,7 @@ class Evaluation:
     weights: str  # a description of the weights
     search: dict[str, Any]
     scores: list[Score]
-    missing: str = ""  # why the paper's BLEU was requested but is missing
+    missing: str = ""  # the reason, if the paper's BLEU was requested but is missing
     translations: str  # the hash of TRANSLATIONS
 
     def lines(self) -> list[str]:
