@@ -207,7 +207,7 @@ class ModelConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainConfig(Settings):
-    """How to train (paper 5); the defaults are those of the base model."""
+    """How to train (paper 5); the defaults are the base model's."""
 
     # Limits: the first one reached ends the run.
     steps: int | None = setting(

@@ -72,7 +72,7 @@ class MissingExtra(TransduceError):
     """A required optional library is not installed."""
 
     def __init__(self, what: str, library: str, extra: str, otherwise: str = "") -> None:
-        """Make the error; `otherwise` says what to do without the library."""
+        """Create the error; `otherwise` says what to do without the library."""
         super().__init__(what, library, extra, otherwise)  # pickle restores errors from args
 
     def __str__(self) -> str:

@@ -82,7 +82,7 @@ class Split:
         return len(self.source)
 
     def pair(self, index: int) -> tuple[Tokens, Tokens]:
-        """Return the tokens of a sentence and of its translation."""
+        """Return the tokens of a sentence and its translation."""
         return self.source[index], self.target[index]
 
 
@@ -127,7 +127,7 @@ class Manifest:
     token_type: TokenType
     train: Counts
     valid: Counts
-    settings: dict[str, Any]  # those that the content depends on
+    settings: dict[str, Any]  # only the settings that affect the content
     inputs: list[InputRecord]
     files: dict[str, dict[str, Any]]  # size and sha256, by name
     versions: dict[str, str]

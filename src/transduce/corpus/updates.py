@@ -68,7 +68,7 @@ def group(source: Ints, target: Ints, batch_tokens: int, random: np.random.Gener
 
     Sentences are shuffled, then sorted by length within pools (paper 5.1: "batched together by
     approximate sequence length"), and the updates are shuffled again. A sentence longer than
-    `batch_tokens` forms an update of its own.
+    `batch_tokens` forms its own update.
     """
     updates = []
     for pool in pools(np.maximum(source, target), batch_tokens, random):

@@ -40,7 +40,7 @@ def language_code(language: str | None) -> str:
 
 
 def _suffix(path: str | Path) -> str:
-    """Return the last suffix of a file name that does not say how the text is stored."""
+    """Return the last suffix of a file name that is not in `STORAGE_SUFFIXES`."""
     suffixes = [suffix.removeprefix(".") for suffix in PurePath(path).suffixes]
     while suffixes and suffixes[-1].lower() in STORAGE_SUFFIXES:
         suffixes.pop()

@@ -122,7 +122,7 @@ def measure_threads(gradient_step: GradientStep, candidates: Sequence[int]) -> l
 
 
 def measure_step(gradient_step: GradientStep) -> float:
-    """Return the seconds that the gradient of an update takes with the current settings."""
+    """Return how many seconds the gradient of an update takes with the current settings."""
     if gradient_step.device.type == "cpu":
         sentences, whole = _sample(gradient_step), gradient_step.config.batch_tokens
     else:

@@ -1,4 +1,4 @@
-"""The processes that train one model together, started by torchrun: one for each GPU.
+"""The processes that train one model together, started by torchrun: one per GPU.
 
 Each process reads its rank from the environment. Tensors on a GPU are exchanged through NCCL,
 everything else through gloo. Only the first process writes files and shows progress. An error that
