@@ -178,11 +178,7 @@ class ModelConfig(Settings):
 
     @property
     def first_departure(self) -> str:
-        """The first setting, as `name = value`, that makes this model differ from the paper's.
-
-        These are the settings outside `TRANSFORMER_SETTINGS` that do not have their defaults.
-        Empty if there are none.
-        """
+        """The first non-default setting outside TRANSFORMER_SETTINGS, as `name = value`, or ""."""
         for field_ in fields(self):
             value = getattr(self, field_.name)
             if field_.name not in TRANSFORMER_SETTINGS and value != field_.default:

@@ -385,9 +385,7 @@ def test_a_model_that_is_no_longer_served_is_replaced_by_another(
         ]
 
 
-def test_the_reason_why_a_sentence_cannot_be_inspected_is_shown(
-    browser: "Browser", site: str
-) -> None:
+def test_the_page_says_why_inspection_fails(browser: "Browser", site: str) -> None:
     why = "the source has 300 pieces: at most 128 can be inspected"
     with browser.new_page() as page:  # refused requests are logged in its console
         page.route("**/api/inspect", lambda route: route.fulfill(status=400, json={"error": why}))
