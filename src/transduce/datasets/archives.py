@@ -13,13 +13,13 @@ from transduce.errors import BadData, BadInput
 from transduce.system.files import sha256
 from transduce.system.progress import Progress
 
-OTHER_SUFFIXES = ("", ".xz", ".zst")  # of a text in --from, instead of the downloaded .gz
+OTHER_SUFFIXES = ("", ".xz", ".zst")  # accepted for a text in --from, instead of .gz
 
 
 def needed_archives(
     data: DataSet, splits: tuple[SplitName, ...], record: Mapping[str, Any]
 ) -> dict[str, Archive]:
-    """Return the archives of some splits, with hashes from data.json if there are no others."""
+    """Return the archives for some splits; hashes missing in the catalogue come from data.json."""
     archives = data.archives_of(splits)
     for file, entry in record.get("archives", {}).items():
         if file in archives and archives[file].hash is None and entry["file"] == file:
@@ -32,7 +32,7 @@ def needed_archives(
 def present_archives(
     archives: Mapping[str, Archive], out: Path, folder: Path | None, progress: Progress
 ) -> dict[str, Path]:
-    """Return the archives that need no download, checked: in --from, or downloaded before."""
+    """Return the archives that are in --from or already downloaded, after checking them."""
     if folder is not None and not folder.is_dir():
         raise BadInput(f"{folder} is not a folder: --from expects a folder with downloaded files")
     files = {}
@@ -55,7 +55,7 @@ def present_archives(
 
 
 def _find_given(archive: Archive, folder: Path) -> Path | None:
-    """Return an archive in --from, checked; a text may be compressed in another way."""
+    """Return an archive in --from, checked; a text may be compressed differently."""
     for name in dict.fromkeys([archive.file, *(url.rpartition("/")[2] for url in archive.urls)]):
         path = folder / name
         if path.is_file():
@@ -70,14 +70,14 @@ def _find_given(archive: Archive, folder: Path) -> Path | None:
 
 
 def find_mismatch(path: Path, archive: Archive) -> str | None:
-    """Return how a file differs from an archive of the catalogue, or None if it matches."""
+    """Return how a file differs from its catalogue entry, or None if it matches."""
     size = path.stat().st_size
     if archive.size is not None and size != archive.size:
         return f"it has {size:,} bytes: expected {archive.size:,}"
     if archive.hash is not None:
         algorithm, expected = archive.hash
         with path.open("rb") as file:
-            # MD5 finds damage, but not malice; some catalogues have nothing better.
+            # MD5 detects damage, but not tampering; some catalogues offer nothing better.
             digest = hashlib.file_digest(
                 file, lambda: hashlib.new(algorithm, usedforsecurity=False)
             ).hexdigest()

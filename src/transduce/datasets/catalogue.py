@@ -1,6 +1,6 @@
 """The catalogue of data sets: their archives, addresses, hashes and splits.
 
-`catalogue.toml` has the data and explains its fields.
+`catalogue.toml` contains the data and explains its fields.
 """
 
 import tomllib
@@ -52,7 +52,7 @@ class Location:
 
     archive: str
     member: str = ""  # empty if the file is not an archive
-    column: int | None = None  # of a TSV
+    column: int | None = None  # in a TSV file
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Source:
     """A parallel text."""
 
     locations: tuple[Location, Location]
-    format: str  # as catalogue.toml explains
+    format: str  # see catalogue.toml
     keep: frozenset[str] = frozenset()
 
 
@@ -92,7 +92,7 @@ class DataSet:
 
     @property
     def splits(self) -> tuple[SplitName, ...]:
-        """The splits that are written; the built-in corpus has all."""
+        """The splits that are written; the built-in corpus has all three."""
         if not self.sources:
             return SPLITS
         held_out = {"valid"} if self.clean else set()
@@ -132,12 +132,12 @@ class DataSet:
 
 
 def names() -> list[str]:
-    """Return the names of the catalogue, the built-in corpus first."""
+    """Return the names in the catalogue, the built-in corpus first."""
     return [POCKET, *_tables()["sets"]]
 
 
 def find(name: str) -> DataSet:
-    """Return a data set of the catalogue."""
+    """Return a data set from the catalogue."""
     if name == POCKET:
         return DataSet(
             name=POCKET,
@@ -176,7 +176,7 @@ def find(name: str) -> DataSet:
 def _source(
     entry: dict[str, Any], languages: tuple[str, str], archives: dict[str, Archive]
 ) -> Source:
-    """Read one text of a split, and add its archives to those of the set."""
+    """Read one text of a split, and add its archives to `archives`."""
     if "sacrebleu" in entry:
         from transduce.datasets.libraries import from_sacrebleu
 

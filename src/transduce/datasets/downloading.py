@@ -1,6 +1,6 @@
-"""Downloads that resume, and are checked before they get their name.
+"""Resumable downloads, checked before they are renamed to their final name.
 
-A download is written to FILE.part; FILE.part.json has the server's validator of it (ETag or
+A download is written to FILE.part; FILE.part.json contains the server's validator (ETag or
 date). It is resumed only if the server still has that version, or if the file's hash is known.
 """
 
@@ -27,14 +27,14 @@ from transduce.system.formatting import format_bytes, format_duration
 from transduce.system.progress import Progress
 
 BLOCK = 1 << 18  # bytes
-MAX_BYTES = 1 << 36  # of a file of unknown size
+MAX_BYTES = 1 << 36  # limit for a file of unknown size
 MAX_REDIRECTS = 10
 RETRY_STATUS = {408, 425, 429, 500, 502, 503, 504}
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and how long to wait for a server."""
+    """Number of tries, waiting times and stall limit for downloads."""
 
     tries: int = 5  # per address
     wait: float = 2.0  # seconds before the second try, doubled before each further one
@@ -56,7 +56,7 @@ class DownloadFailed(Exception):
     ) -> None:
         super().__init__(reason)
         self.may_retry, self.retry_after = may_retry, retry_after
-        self.reached = reached  # the server
+        self.reached = reached  # whether the server answered
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -105,17 +105,17 @@ def fetch(
 def _fetch_from(
     url: str, archive: Archive, folder: Path, progress: Progress, retry: RetryPolicy
 ) -> Path:
-    """Download a file from one address, with several tries."""
+    """Download a file from one address, with retries."""
     if not is_web_address(url):
         raise DownloadFailed("it is not an http or https address", may_retry=False)
-    restarted = False  # after a resumed download was wrong
+    restarted = False  # after a resumed download failed its check
     for number in range(1, retry.tries + 1):
         part = _PartialFile(folder / f"{archive.file}.part")
         try:
             in_one_piece = _request(url, archive, part, progress, retry)
             if mismatch := find_mismatch(part.path, archive):
                 part.delete()
-                # Another try helps only if the file was resumed: one of its parts may be wrong.
+                # Retrying helps only if the download was resumed: one of its parts may be wrong.
                 may_retry, restarted = not (in_one_piece or restarted), True
                 raise DownloadFailed(mismatch, may_retry=may_retry)
         except DownloadFailed as failed:
@@ -189,7 +189,7 @@ def _request(
 ) -> bool:
     """Make one request, and append the response to the part.
 
-    Returns whether the file came in one piece with the announced length.
+    Returns whether the file arrived in one piece with the announced length.
     """
     have = part.length()
     version = part.version()
@@ -243,7 +243,7 @@ def _response(request: urllib.request.Request, retry: RetryPolicy) -> Iterator[A
     except (http.client.HTTPException, ConnectionError) as error:
         raise DownloadFailed(f"the connection failed ({type(error).__name__}: {error})") from None
     except OSError as error:
-        if not type(error).__name__.startswith("SSL"):  # an error of the disk
+        if not type(error).__name__.startswith("SSL"):  # a disk error
             raise
         raise DownloadFailed(f"the encrypted connection failed ({error})") from None
 
@@ -261,7 +261,7 @@ def _retry_after(headers: Any) -> float | None:
 
 
 def _validator(headers: Any) -> str | None:
-    """Return the validator of this version of a file: a strong ETag, else Last-Modified."""
+    """Return the validator for this version of a file: a strong ETag, else Last-Modified."""
     tag, modified = headers.get("ETag"), headers.get("Last-Modified")
     validator: str | None = tag if tag and not tag.startswith("W/") else modified
     return validator
@@ -304,7 +304,7 @@ def _receive(
     progress: Progress,
     retry: RetryPolicy,
 ) -> None:
-    """Write the response, never more than was announced; a very slow one is a stall."""
+    """Write the response; fail if it exceeds the announced length or is too slow."""
     limit = MAX_BYTES if total is None else total
     started = window = time.monotonic()
     received = 0  # since `window`

@@ -1,4 +1,4 @@
-"""The folder of a data set: its record and lock, and refusing folders of others."""
+"""The folder of a data set: its record, its lock, and the protection of other files."""
 
 import contextlib
 import itertools
@@ -21,7 +21,7 @@ from transduce.system.locks import LOCK, is_own_lock, locked
 FORMAT = 1
 RECORD, ARCHIVES, WORK = "data.json", "archives", ".getting"
 NAME = ".name"  # in WORK: the name of the data set, written before the first download
-HEAD = 1 << 10  # bytes of data.json that contain its name
+HEAD = 1 << 10  # bytes at the start of data.json that contain the name
 # The types of the fields of data.json, and of its entries for files and archives.
 FIELDS = {
     **dict.fromkeys(("name", "title", "licence"), str),
@@ -34,7 +34,7 @@ ARCHIVE_ENTRY = {"file": str, "from": list[str], "size": int, "sha256": str}
 
 
 def refuse_foreign(name: str, out: Path) -> None:
-    """Refuse a folder of another data set, or with files that transduce did not write."""
+    """Refuse a folder with a different data set, or with files that transduce did not write."""
     if out.exists() and not out.is_dir():
         raise BadInput(f"{out} is a file: expected a folder for the data set")
     for inner in (out / WORK, out / ARCHIVES):

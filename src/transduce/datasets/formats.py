@@ -1,4 +1,4 @@
-"""Sentences from the formats of corpora: plain lines, tables, IWSLT's tags, SGML and XML.
+"""Sentences from corpus formats: plain lines, tables, IWSLT's tags, SGML and XML.
 
 Bytes that are not UTF-8 become lone surrogates, so that line n stays line n and the pair
 can be left out later.
@@ -15,7 +15,7 @@ from transduce.errors import BadData
 
 TAG = re.compile(r"\s*<(/?)(\w+)")
 SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg\s*>", re.DOTALL | re.IGNORECASE)
-MAX_SEGMENTS = 1 << 26  # bytes of an SGML or XML file, which is read as a whole
+MAX_SEGMENTS = 1 << 26  # bytes: an SGML or XML file is read into memory
 ENTITIES = {"&quot;": '"', "&apos;": "'"}
 
 
@@ -48,7 +48,7 @@ def _decode(lines: Iterable[bytes], location: Location) -> Iterator[str]:
 
 
 def _talks(lines: Iterable[str], keep: frozenset[str]) -> Iterator[str]:
-    """Yield the sentences of talks, without lines of tags; of tags in `keep` the content stays."""
+    """Yield the sentences of talks, without tag lines; tags in `keep` keep their content."""
     for line in lines:
         tag = TAG.match(line)
         if tag is None:

@@ -1,7 +1,7 @@
-"""Data sets of other libraries: test sets of sacreBLEU, and everything in mtdata's index.
+"""Data sets from other libraries: sacreBLEU's test sets, and everything in mtdata's index.
 
-They give addresses, member names and sometimes hashes. We download, check and unpack, so that
-downloads resume, sizes are bounded, and nothing is written outside of the folder.
+The libraries provide addresses, member names and sometimes hashes. We download, check and unpack
+the files, so that downloads resume, sizes are bounded, and nothing is written outside the folder.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ ARCHIVES = {"zip", "tar", "tgz", "tar.gz"}
 
 
 def from_sacrebleu(name: str, pair: str) -> DataSet:
-    """Return a test set of sacreBLEU, such as wmt14/full for en-de."""
+    """Return a sacreBLEU test set, such as wmt14/full for en-de."""
     from sacrebleu.dataset import DATASETS
 
     if name not in DATASETS:
@@ -81,7 +81,7 @@ def _cached_name(stem: str, url: str) -> str:
 
 
 def _archive_of(member: str, archives: Iterable[str]) -> str:
-    """Return the archive of a member; with several archives, the member's folder names its own."""
+    """Return the archive of a member; if there are several, the member's folder tells which."""
     files = list(archives)
     folder = member.partition("/")[0]
     return next((file for file in files if file.endswith(f".{folder}.tgz")), files[0])
@@ -137,7 +137,7 @@ def _two_letter_code(language: str) -> str:
 
 
 def _suggest(name: str, known: list[str]) -> str:
-    """Suggest a similar name; only those with the same corpus or languages, to be fast."""
+    """Suggest a similar name; for speed, only from the same corpus or languages."""
     fields = name.lower().split("-")
     candidates = [
         other
@@ -173,7 +173,7 @@ def _find_entry(name: str) -> Any:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence mtdata's log and warnings, and keep our own logging settings."""
+    """Silence mtdata's log and warnings, and preserve our own logging settings."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     logging.disable(logging.WARNING)

@@ -43,8 +43,8 @@ from transduce.system.progress import Progress
 from transduce.system.signals import signals_as_interrupt
 
 MIRROR = "TRANSDUCE_MIRROR"
-TEXT_RATIO = 4  # size of the texts, in sizes of the archive, if it is unknown
-POCKET_HELD_OUT = 500  # pairs of valid and of test
+TEXT_RATIO = 4  # assumed size of the texts relative to the archive, if unknown
+POCKET_HELD_OUT = 500  # pairs in each of valid and test
 STOPPED = "stopped; downloads are kept: the same command continues from there"
 
 
@@ -60,7 +60,7 @@ class DataFiles:
 
 
 def resolve(name: str) -> DataSet:
-    """Return the data set with a name of the catalogue, sacrebleu:SET:PAIR or mtdata:NAME."""
+    """Return the data set for a catalogue name, sacrebleu:SET:PAIR or mtdata:NAME."""
     kind, colon, rest = name.partition(":")
     if kind == "sacrebleu" and colon:
         test_set, colon, pair = rest.rpartition(":")
@@ -91,10 +91,10 @@ def get(
     keep: bool = False,
     retry: RetryPolicy | None = None,
 ) -> DataFiles:
-    """Get a data set into a folder; complete files that are there already are kept.
+    """Get a data set into a folder; complete files that already exist are kept.
 
-    Archives in the folder `given` are used, all others are downloaded: first from MIRROR/FILE of
-    the mirrors, to which TRANSDUCE_MIRROR adds one. `keep` keeps the archives.
+    Archives in the folder `given` are used; all others are downloaded. MIRROR/FILE is tried first
+    for each mirror, including the one in TRANSDUCE_MIRROR. `keep` keeps the archives.
     """
     if existing := _open_existing(name, out, progress):
         return existing
@@ -110,7 +110,7 @@ def get(
                 "https://HOST/…"
             )
     with signals_as_interrupt(STOPPED), hold_folder(name, out):
-        # Another process may have completed it meanwhile.
+        # Another process may have completed it in the meantime.
         files = _open_existing(name, out, progress)
         if files is None:
             files = _get(data, out, given, mirrors, retry, progress)
@@ -122,7 +122,7 @@ def get(
 
 
 def _open_existing(name: str, out: Path, progress: Progress) -> DataFiles | None:
-    """Return the data set if the folder has all of it; refuse a folder of something else."""
+    """Return the data set if the folder contains all of it; refuse a folder with anything else."""
     refuse_foreign(name, out)
     record = read_record(out)
     if not record or set(record["made"]) != _complete_splits(record, out):
@@ -178,7 +178,7 @@ def _complete_splits(record: Mapping[str, Any], out: Path) -> set[str]:
 
 
 def _is_unchanged(path: Path, entry: Mapping[str, Any]) -> bool:
-    """Return whether a file is as it was written; it is read only if its time has changed."""
+    """Return whether a file is unchanged; it is read only if its modification time has changed."""
     if path.is_symlink() or not path.is_file() or path.stat().st_size != entry["size"]:
         return False
     same_time: bool = path.stat().st_mtime_ns == entry["mtime_ns"]
@@ -268,13 +268,13 @@ def _write(
 
 
 def _file_entry(path: Path) -> dict[str, Any]:
-    """Return the entry of a text in data.json."""
+    """Return the entry for a text file in data.json."""
     status = path.stat()
     return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": sha256(path)}
 
 
 def _describe_counts(data: DataSet, split: str, counts: Mapping[str, int]) -> str:
-    """Format the number of pairs, those left out, and the number that others report."""
+    """Format the number of pairs, the number left out, and the published number."""
     reasons = ", ".join(f"{count:,} {why}" for why, count in counts.items() if why != "pairs")
     published = data.published_pairs.get(split)
     compared = "" if published in (None, counts["pairs"]) else f"; others report {published:,}"

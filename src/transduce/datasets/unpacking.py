@@ -1,6 +1,6 @@
-"""Members of archives as streams, without unpacking onto the disk.
+"""Members of archives as streams, without unpacking to disk.
 
-So the names in an archive cannot do harm. A member must be a regular file and occur once, and its
+So malicious member names are harmless. A member must be a regular file and occur once, and its
 size is limited in proportion to the archive, so that a small archive cannot fill the disk.
 """
 
@@ -20,12 +20,12 @@ from transduce.errors import BadData, BadInput
 from transduce.text.compression import COMPRESSIONS, decompress
 from transduce.text.reading import MAX_LINE_BYTES
 
-RATIO = 60  # text is compressed about 4 times, repetitive tables 20 times, bombs 1000 times
+RATIO = 60  # typical ratios: text 4, repetitive tables 20, decompression bombs 1000
 BLOCK = 1 << 20  # bytes read at once
 SLACK = 1 << 22  # bytes, for small archives
 DAMAGED = (  # raised by zipfile and tarfile
     *(EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile),
-    NotImplementedError,  # a compression that zipfile does not know
+    NotImplementedError,  # a compression that zipfile does not support
 )
 MAX_NAMES = 5  # members listed in an error
 TARS = (".tgz", ".tar.gz", ".tar", ".tar.xz")
@@ -33,7 +33,7 @@ COMPRESSION_BY_SUFFIX = {f".{kind}": kind for kind in COMPRESSIONS} | {".tgz": "
 
 
 class _Bounded(io.RawIOBase):
-    """Blocks as a stream that raises an error after too many bytes."""
+    """A stream over blocks of bytes that raises an error after too many bytes."""
 
     def __init__(self, blocks: Iterator[bytes], limit: int, name: str) -> None:
         self._blocks, self._left, self._limit, self._name = blocks, limit, limit, name
@@ -57,7 +57,7 @@ class _Bounded(io.RawIOBase):
 
 
 def lines(path: Path, member: str) -> Iterator[bytes]:
-    """Yield the lines of a member without line ends; without `member`, those of the file."""
+    """Yield the lines of a member, or of the file if `member` is empty, without line ends."""
     name = f"{path.name}: {member}" if member else path.name
     limit = RATIO * path.stat().st_size + SLACK
     try:
@@ -67,7 +67,7 @@ def lines(path: Path, member: str) -> Iterator[bytes]:
         raise BadData(str(error)) from None
     except (*DAMAGED, OSError) as error:
         if getattr(error, "errno", None) is not None:
-            raise  # an error of the disk; that of bz2 in a zip has no number
+            raise  # a disk error; bz2 errors in a zip have no errno
         raise BadData(f"{name} is damaged and cannot be unpacked ({error})") from None
 
 
@@ -126,7 +126,7 @@ def _zip_member(path: Path, pattern: str) -> Iterator[tuple[IO[bytes], str]]:
 
 @contextlib.contextmanager
 def _tar_member(path: Path, pattern: str, limit: int) -> Iterator[tuple[IO[bytes], str]]:
-    """Open a member of a tar, then read on to the end: another of that name may follow."""
+    """Open a member of a tar, then read to the end: a second one with that name may follow."""
     names: list[str] = []
     count = 0
     with contextlib.ExitStack() as stack:

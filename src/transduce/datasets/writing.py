@@ -1,7 +1,7 @@
 """Write the texts of a data set: line n of one language translates line n of the other.
 
 Pairs are left out and counted if a side is empty, is not UTF-8, or has characters that other tools
-take for the end of a line.
+treat as line ends.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ def reason_to_drop(left: str, right: str) -> str | None:
     if not left.strip() or not right.strip():
         return "empty on one side or both"
     for text in (left, right):
-        if not text.isprintable():  # nearly all are, and this check is fast
+        if not text.isprintable():  # a fast check that nearly all texts pass
             if LINE_BREAKS.search(text):
                 return "with a carriage return or a NUL inside"
             if NOT_UTF8.search(text):
@@ -42,7 +42,7 @@ def reason_to_drop(left: str, right: str) -> str | None:
 def pairs(
     sources: Iterable[Source], archives: Mapping[str, Path], dropped: Counter[str]
 ) -> Iterator[Pair]:
-    """Yield the pairs of some texts, and count those that are left out."""
+    """Yield the pairs from some texts, and count those that are left out."""
     for source in sources:
         sides = (sentences(source, side, archives) for side in (0, 1))
         for read, (left, right) in enumerate(itertools.zip_longest(*sides)):
@@ -99,7 +99,7 @@ def write_split(
     """
     dropped: Counter[str] = Counter()
     usable = pairs(data.sources[split], archives, dropped)
-    held_out = 0  # every so many pairs go to valid
+    held_out = 0  # every held_out-th pair goes to valid
     if split == "train" and data.clean is not None:
         held_out = data.clean.held_out
         usable = clean_pairs(usable, data.clean, word_counters(data.languages), dropped)

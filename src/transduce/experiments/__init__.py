@@ -1,6 +1,6 @@
 """The paper's experiments: its tables, its figures and the claims of its text (`transduce paper`).
 
-Each experiment returns a `Finding`: tables with the paper's numbers beside ours, pictures, and
+Each experiment returns a `Finding`: tables with the paper's numbers next to ours, pictures, and
 notes on what was scaled down. In reading order:
 
 - findings: `Finding`, its tables and pictures, saved as JSON and SVG
@@ -9,12 +9,12 @@ notes on what was scaled down. In reading order:
 - drawing: pictures of findings
 - table1_layers, path_lengths, table1_measurement, table1: costs and paths of single layers
 - experiment_folder: experiment.json and result.json
-- rows: one training: its texts, settings and result
-- budget: the budget of a training and a schedule that fits it
-- comparison: several trainings on one corpus, translated and scored the same way
+- rows: one training run: its texts, settings and result
+- budget: the budget for a training run, and a schedule that fits it
+- comparison: several training runs on one corpus, translated and scored the same way
 - table2, table3: earlier models, and variations on the Transformer
 - parser_experiment, table4: constituency parsing
-- claims: shared by scaling, positions and smoothing
+- claims: code shared by scaling, positions and smoothing
 - teacher_forcing: perplexity and accuracy of given translations
 - scaling, positions, smoothing: claims of the paper's text
 - phenomena, figures: Figures 3 to 5

@@ -5,8 +5,8 @@ DIR/
   table1/ …        a folder for each experiment
   report.html
 
-Each experiment has a share of the time. One that comes when too little time is left is skipped, and
-the page says so. The same call continues: what is finished is kept.
+Each experiment has a share of the time. If too little time is left, the experiment is skipped,
+and the page says so. Repeat the call to continue: finished work is kept.
 """
 
 import time
@@ -43,13 +43,13 @@ from transduce.training.settings import configure, new_config
 
 FORMAT = 1
 PLAN = "plan.json"
-# Rows of Table 3, the most informative first: the last ones are trained if time is left.
+# Rows of Table 3, most informative first: the last ones are trained only if time is left.
 ROWS = (
     *("base", "C-N2", "A-h1", "C-d256", "D-drop0", "C-ff1024", "B-dk16", "A-h32", "D-ls0"),
     *("E-learned", "C-N8", "C-ff4096", "D-drop0.2", "C-N4", "A-h4", "A-h16", "B-dk32", "D-ls0.2"),
     *("C-d1024", "big"),
 )
-ROWS_WITHIN_SHARE = 11  # the share of Table 3 is divided by at most this many rows
+ROWS_WITHIN_SHARE = 11  # Table 3's share is divided among at most this many rows
 SHARES = {
     "table1": 0.08,
     "table2": 0.30,
@@ -61,16 +61,16 @@ SHARES = {
     "table4": 0.20,
 }
 TRAINING_SHARE = 0.5  # of an experiment's time; the rest is preparation, validation, translation
-# On a GPU, seconds that a training takes besides its steps, and the least share left to steps.
+# On a GPU: seconds that a training run spends outside its steps, and the minimum share for steps.
 OVERHEAD, LEAST_TRAINING_SHARE = {"table2": 80.0, "table3": 25.0}, 0.3
-LEAST_SHARE = 0.4  # of its share that must be left for an experiment to begin
-# For each claim: the number of trainings, and the most steps of each.
+LEAST_SHARE = 0.4  # minimum part of its share that must be left for an experiment to start
+# For each claim: the number of training runs, and the maximum steps of each.
 CLAIMS = {"scaling": (3, 2_000), "positions": (3, 4_000), "smoothing": (3, 4_000)}
 LEAST_STEPS = 10
 TABLE_1_LENGTHS = tuple(2**power for power in range(4, 14))  # n: 16 to 8,192
 WIDE_HEAD = {"h": "1", "d_k": "256", "d_v": "256"}  # dot products that need scaling
-POCKET_PAIRS = (20_000, 500)  # of the built-in corpus: for training, and for test
-LENGTHS = (8, 200)  # words in training, and test sentences of a length
+POCKET_PAIRS = (20_000, 500)  # from the built-in corpus: for training, and for test
+LENGTHS = (8, 200)  # maximum words in training, and test sentences per length
 
 Save = Callable[[Finding, Path], None]
 
@@ -89,7 +89,7 @@ class AllExperiments:
     device: str = "auto"
 
     def run(self, save: Save, progress: Progress) -> list[str]:
-        """Run and save one experiment after the other; return what was skipped, and why."""
+        """Run and save the experiments in turn; return what was skipped, and why."""
         self.data.require()
         for path in self.trees or ():
             check_readable(path)
@@ -128,13 +128,13 @@ class AllExperiments:
         return skipped
 
     def shares(self) -> dict[str, float]:
-        """Return the seconds of each experiment, in the order they are run."""
+        """Return the seconds for each experiment, in the order they are run."""
         chosen = {name: share for name, share in SHARES.items() if name != "table4" or self.trees}
         total = sum(chosen.values())
         return {name: self.seconds * share / total for name, share in chosen.items()}
 
     def _begin(self) -> None:
-        """Record the time budget, or refuse another: trainings that have begun depend on it."""
+        """Record the time budget, or refuse a different one: runs already started depend on it."""
         path = self.out / PLAN
         if not path.exists():
             require_new(self.out)
@@ -165,7 +165,7 @@ class AllExperiments:
         return self.systems or systems_for(self.device)
 
     def _unfinished(self, name: str, finding: Finding) -> list[str]:
-        """Say which systems or rows there was no time for."""
+        """List the systems or rows that there was no time for."""
         wanted = {"table2": self._systems(), "table3": self.rows}.get(name, ())
         missing = [row for row in wanted if row not in finding.data.get("results", {})]
         if not missing:
@@ -213,7 +213,7 @@ class AllExperiments:
         return table4(experiment, progress)
 
     def _claim(self, name: str, share: float, progress: Progress) -> Finding:
-        """Measure a claim, in as many steps as the share allows."""
+        """Test a claim, with as many training steps as the share allows."""
         folder = self.out / name
         data = self.data if self.data.valid or self.data.test else None
         if name == "positions" or data is None:  # positions needs sentences of known lengths
@@ -235,7 +235,7 @@ class AllExperiments:
         return "tiny" if choose_device(self.device).type != "cuda" else "small"
 
     def _steps(self, name: str, share: float) -> int:
-        """Return the steps of each training of a claim; later calls return the same."""
+        """Return the steps per training run for a claim; later calls return the same number."""
         path = self.out / PLAN
         plan = read_checksummed(path, FORMAT, "a plan")
         steps = plan["steps"] = plan.get("steps") or {}
@@ -247,7 +247,7 @@ class AllExperiments:
         return int(steps[name])
 
     def _speed(self) -> float:
-        """Measure the steps per second of a claim's training, on a corpus that is there."""
+        """Measure the steps per second when training for a claim, on an existing corpus."""
         folders = [self.out / name / CORPUS for name in ("table2", "table3")]
         corpora = [folder for folder in folders if folder.exists()]
         if not corpora:
@@ -258,7 +258,7 @@ class AllExperiments:
 
 
 def _budget(name: str, share: float, trainings: int) -> Budget:
-    """Divide a share among trainings, and leave time for the work besides their steps."""
+    """Divide a share among training runs, and leave time for the work outside their steps."""
     each = share / trainings
     seconds = max(each * LEAST_TRAINING_SHARE, each - OVERHEAD[name])
     return Budget(seconds=_whole_seconds(seconds))

@@ -1,4 +1,4 @@
-"""The budget of each training of an experiment, and a schedule that fits it."""
+"""The budget for each training run of an experiment, and a schedule that fits it."""
 
 import contextlib
 import math
@@ -20,7 +20,7 @@ from transduce.training.trainer import Trainer
 
 PAPERS_STEPS = 100_000
 COOLDOWN = 0.4
-WARMUP_STEPS = 3  # not timed when the speed is measured
+WARMUP_STEPS = 3  # not timed
 LONGEST_TIMING = 3.0  # seconds
 
 
@@ -37,7 +37,7 @@ class Budget:
         return self.seconds is not None
 
     def settings(self) -> dict[str, str]:
-        """Return the settings that end a training."""
+        """Return the settings that end a training run."""
         if self.is_time:
             return {"seconds": f"{self.seconds:g}", "timed": "steps"}
         return {"steps": str(self.steps)}
@@ -49,10 +49,10 @@ class Budget:
 
 
 def schedule(steps: int, config: TrainConfig, validations: int, saves: int) -> dict[str, str]:
-    """Return the settings of a schedule for about `steps` steps.
+    """Return the settings for a schedule of about `steps` steps.
 
-    Differs: with fewer than the paper's 100,000 steps, warm-up takes a quarter of the steps at
-    most, up to the peak rate of the preset; over the last 40%, or the preset's cooldown, the rate
+    Differs: with fewer than the paper's 100,000 steps, warm-up takes at most a quarter of the
+    steps and reaches the preset's peak rate; over the last 40%, or the preset's cooldown, the rate
     falls to 0.
     """
     intervals = {
@@ -69,7 +69,7 @@ def schedule(steps: int, config: TrainConfig, validations: int, saves: int) -> d
 
 
 def describe_schedule(recipe: Mapping[str, Any], budget: Budget) -> str:
-    """Describe the schedule that trainings had, with the numbers of the first."""
+    """Describe the schedule of the training runs, with the numbers of the first."""
     if not budget.is_time and budget.steps >= PAPERS_STEPS:
         return "Warm-up and learning rates are the paper's."
     steps = "the steps expected from its speed" if budget.is_time else "all steps"
@@ -82,7 +82,7 @@ def describe_schedule(recipe: Mapping[str, Any], budget: Budget) -> str:
 
 
 def describe_weights(recipe: Mapping[str, Any]) -> str:
-    """Say which weights translate."""
+    """Say which weights are used for translation."""
     if recipe["select"] == "best":
         return "the weights of the best validation"
     count = recipe["average"]
@@ -96,7 +96,7 @@ def describe_weights(recipe: Mapping[str, Any]) -> str:
 def steps_per_second(
     config: RunConfig, corpus: Corpus, device: torch.device, seconds: float
 ) -> float:
-    """Measure the speed of a training for some seconds."""
+    """Measure the training speed for a few seconds."""
     with tempfile.TemporaryDirectory(prefix="transduce-pace-") as scratch:
         trainer = Trainer(Path(scratch), config, corpus, device, Silent())
         with contextlib.closing(trainer.prefetcher), trainer.log:

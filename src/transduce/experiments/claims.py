@@ -1,4 +1,4 @@
-"""Shared by the experiments on the paper's claims: one model trained in several ways."""
+"""Code shared by the experiments on the paper's claims: one model, trained in several ways."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from transduce.system.progress import Progress
 from transduce.training.settings import configure
 
 TEXTS, RUNS = "texts", "runs"  # folders of an experiment
-VALIDATIONS, SAVES = 4, 1  # of each training
+VALIDATIONS, SAVES = 4, 1  # per training run
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """How to train: the same for all models that are compared."""
+    """Training setup shared by all models that are compared."""
 
     out: Path
     preset: str = "tiny"
@@ -40,7 +40,7 @@ class Trial:
                 raise BadRun(f"{self.out} holds something else ({name}): choose another folder")
 
     def shared(self) -> dict[str, str]:
-        """Return the settings of all trainings."""
+        """Return the settings shared by all training runs."""
         config = find_preset(self.preset).train
         return {
             "steps": str(self.steps),

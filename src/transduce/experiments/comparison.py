@@ -1,15 +1,15 @@
-"""Several trainings on one corpus with the same budget, translated and scored the same way.
+"""Several training runs on one corpus with the same budget, translated and scored the same way.
 
     DIR/
-      experiment.json      what all rows share: texts, settings, budget
+      experiment.json      shared by all rows: texts, settings, budget
       references.txt       of the test set
       corpus/              token files, shared
-      ROW/                 the run folder of a row; when the row is finished also
+      ROW/                 the run folder of a row; once finished, also contains
         result.json        its numbers, and the fingerprint of its settings
         translations.txt   of the test set, line by line
 
-A row with both files is finished and needs no weights: its checkpoints are deleted, and its model
-unless weights are to be kept. Rows may be trained in any order, in any number of calls.
+A row with both files is finished and needs no weights: its checkpoints are deleted, and also its
+model unless `keep_weights` is set. Rows may be trained in any order, in any number of calls.
 """
 
 import gc
@@ -62,7 +62,7 @@ SCHEDULED = ("validate_every", "save_every", "warmup", "lr_scale", "cooldown")
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """The choices of the caller of a comparison."""
+    """The caller's choices for a comparison."""
 
     out: Path
     data: Data
@@ -71,7 +71,7 @@ class Setup:
     device: str = "auto"
     keep_weights: bool = False
     gather: bool = False  # report finished rows and train nothing
-    until: float | None = None  # a time of `time.monotonic`, after which no row is begun
+    until: float | None = None  # a `time.monotonic` time after which no row is started
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +81,9 @@ class Comparison:
     name: str  # table2, table3, …
     setup: Setup
     settings: Mapping[str, str]  # shared by all rows, the budget included
-    validations: int = 2  # of each row, in all
+    validations: int = 2  # in total per row
     saves: int = 2
-    rated: bool = False  # whether to measure the speed of the machine
+    rated: bool = False  # whether to measure the machine's speed
 
     @property
     def folder(self) -> Path:
@@ -96,13 +96,13 @@ class Comparison:
         return self.setup.data
 
     def open_and_run(self, rows: Sequence[Row], progress: Progress) -> None:
-        """Begin or continue the folder; train, translate and score rows unless only gathering."""
+        """Create or continue the folder; train, translate and score rows unless only gathering."""
         self.open(rows)
         if not self.setup.gather:
             self.run(rows, progress)
 
     def open(self, rows: Sequence[Row]) -> None:
-        """Begin the folder, or refuse one that was started with another setup."""
+        """Create the folder, or refuse one that was started with a different setup."""
         self.data.require()
         for row in rows:  # refuse unknown presets and settings
             configure(find_preset(row.preset), row.settings, None)
@@ -240,7 +240,7 @@ class Comparison:
         )
 
     def _scheduled(self, row: Row, corpus: Corpus, progress: Progress) -> dict[str, str]:
-        """Return a row's settings; for a budget of time, with a schedule for its speed."""
+        """Return a row's settings; for a time budget, with a schedule that fits its speed."""
         seconds = self.setup.budget.seconds
         if seconds is None:
             return dict(row.settings)

@@ -1,4 +1,4 @@
-"""Pictures of findings: SVG in the shared drawing style, or a note where matplotlib is missing."""
+"""Pictures of findings: SVG in the shared drawing style, or a note if matplotlib is missing."""
 
 import dataclasses
 import io
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_pictures(finding: Finding, drawings: Mapping[str, Callable[[], "Figure"]]) -> Finding:
-    """Draw a picture for each caption; without matplotlib, add a note: no result is lost."""
+    """Draw a picture for each caption; without matplotlib, add a note instead."""
     try:
         with drawing_style():
             pictures = [Picture(caption, to_svg(draw())) for caption, draw in drawings.items()]
@@ -34,9 +34,9 @@ def to_svg(figure: "Figure") -> str:
 
 
 def panels(count: int, width: float, height: float) -> "tuple[Figure, Sequence[Axes]]":
-    """Return a figure of this many panels side by side; sizes in inches.
+    """Return a figure with this many panels side by side; sizes are in inches.
 
-    Each line drawn in a panel has a colour and a marker of its own.
+    Each line drawn in a panel has its own colour and marker.
     """
     from matplotlib.figure import Figure
 

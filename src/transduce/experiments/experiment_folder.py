@@ -1,7 +1,7 @@
 """The folder of an experiment: experiment.json, and the check that its setup is unchanged.
 
-`shared` is what all trainings of an experiment have in common: its name under "experiment",
-settings and, for some experiments, the preset, the search and the languages.
+`shared` contains everything that an experiment's training runs have in common: the experiment's
+name under "experiment", settings and, for some experiments, preset, search and languages.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ def begin(folder: Path, shared: Mapping[str, Any], files: Sequence[InputFile]) -
 
 
 def require_same(folder: Path, shared: Mapping[str, Any], files: Sequence[InputFile]) -> None:
-    """Refuse to continue a folder that was started with another setup."""
+    """Refuse to continue a folder that was started with a different setup."""
     before = read_checksummed(folder / EXPERIMENT, FORMAT, "an experiment")
     if before["experiment"] != shared["experiment"]:
         name = shared["experiment"]
@@ -81,7 +81,7 @@ def read_result(folder: Path, make: Callable[..., Result]) -> Result:
 
 
 def write_lines(path: Path, lines: Iterable[object]) -> None:
-    """Write a text file, one line for each object."""
+    """Write a text file, one line per object."""
     write_text(path, "".join(f"{line}\n" for line in lines))
 
 

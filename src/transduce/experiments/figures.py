@@ -1,4 +1,4 @@
-"""The paper's Figures 3 to 5 from a trained model: what heads of its upper layers attend to.
+"""The paper's Figures 3 to 5 from a trained model: where heads in its upper layers attend.
 
 Sentences are given or searched for; heads are chosen by the measures of `phenomena`. Layers and
 heads count from 1.
@@ -33,7 +33,7 @@ from transduce.system.formatting import pluralize
 from transduce.system.progress import Progress
 from transduce.text.languages import language_code
 
-# The sentences of the paper's figures, from the news of its test sets.
+# The sentences in the paper's figures, from its news test sets.
 PAPERS_SENTENCES = [
     (
         "It is in this spirit that a majority of American governments have passed new laws since "
@@ -48,7 +48,8 @@ COLUMNS = (
     *("figure", "layer", "head", "looks", "share", "uniform head"),
     *("from other words", "median head", "on all sentences", "uniform there"),
 )
-# Words of a sentence to search for: in shorter ones little is distant, longer ones are unreadable.
+# Sentence lengths to search, in words: shorter ones have few distant words, longer ones are
+# unreadable.
 SHORTEST, LONGEST = 12, 40
 
 Measure = Callable[[AttentionMatrices, str], tuple[Any, float, int]]
@@ -57,9 +58,9 @@ Phenomenon = TypeVar("Phenomenon", Link, Jobs)
 
 @dataclass(frozen=True, slots=True)
 class PaperFigure:
-    """One figure: its picture, its rows of the table, a note and its numbers.
+    """One figure: its picture, its table rows, a note and its numbers.
 
-    A figure that no sentence shows has only the note.
+    If no sentence shows the phenomenon, there is only the note.
     """
 
     number: str
@@ -88,7 +89,7 @@ class SentenceReader:
         self.layers = upper_layers(self.attention[0].layers, layer)
 
     def figure_3(self) -> PaperFigure:
-        """Draw one word, and the heads that attend from it to a distant one."""
+        """Draw one word, and the heads that attend from it to a distant word."""
         links = [long_distance(each, self.layers, self.language) for each in self.attention]
         best = _strongest(links)
         if best is None:
@@ -195,7 +196,7 @@ class SentenceReader:
     def _rows(
         self, figure: str, link: Link, attention: AttentionMatrices, measure: Measure
     ) -> tuple[tuple[str, ...], ...]:
-        """Return a row for each head of a link: its share there, and on all sentences."""
+        """Return a row for each head of a link: its share in this sentence and in all."""
         measured = [measure(each, self.language) for each in self.attention]
         words = max(1, sum(count for _, _, count in measured))
         everywhere = sum(shares for shares, _, _ in measured) / words
@@ -264,7 +265,7 @@ def _papers_sentences(inspector: Inspector) -> list[str]:
 
 
 def _suitable(inspector: Inspector, sentences: Sequence[str]) -> list[str]:
-    """Return the sentences that the model can read, those of a good length if there are any."""
+    """Return the sentences that the model can read, preferring those of a suitable length."""
     fitting = [sentence for sentence in sentences if inspector.fits(sentence)]
     if not fitting:
         raise BadInput("no sentence can be inspected: all are empty or too long")

@@ -30,7 +30,7 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
     def is_text(self, column: int) -> bool:
-        """Return whether a column holds words: no cell that is filled begins with a number."""
+        """Return whether a column contains words: no non-empty cell begins with a number."""
         cells = [row[column] for row in self.rows if row[column]]
         return bool(cells) and not any(map(NUMBER.match, cells))
 
@@ -47,7 +47,7 @@ class Picture:
 class Finding:
     """One experiment: what the paper claims and what was measured here."""
 
-    name: str  # of the command and of the files: table1, figures, positions
+    name: str  # of the command and the files: table1, figures, positions
     title: str
     said: str  # the paper's claim, in our words
     tables: tuple[Table, ...] = ()
@@ -65,7 +65,7 @@ class Finding:
             suffix = "" if len(self.pictures) == 1 else f"-{number}"
             texts[folder / f"{self.name}{suffix}.svg"] = picture.svg
         for path, text in texts.items():
-            # A file name that is not UTF-8 has surrogates; JSON reads back their escapes.
+            # Surrogates, from file names that are not UTF-8, are written as JSON escapes.
             write_text(path, text, errors="backslashreplace")
         return list(texts)
 
@@ -93,7 +93,7 @@ class Finding:
 
 
 def refuse_foreign(folder: Path, name: str) -> None:
-    """Refuse a folder where saving this finding would overwrite files of somebody else."""
+    """Refuse a folder where saving this finding would overwrite other files."""
     path = folder / f"{name}.json"
     if os.path.lexists(path):
         Finding.load(path)

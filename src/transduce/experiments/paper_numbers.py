@@ -32,7 +32,7 @@ class Variation(NamedTuple):
 
     perplexity: float
     bleu: float
-    parameters: float | None = None  # None: as many as base
+    parameters: float | None = None  # None: the same as base
 
 
 TABLE_3 = {

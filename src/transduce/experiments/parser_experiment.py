@@ -67,7 +67,7 @@ class Scores:
 class Result:
     """The result of the experiment."""
 
-    candidates: dict[str, float]  # F1 on the validation trees, by name of the weights
+    candidates: dict[str, float]  # F1 on the validation trees, by weights
     chosen: str
     valid: Scores
     test: Scores
@@ -81,7 +81,7 @@ class Result:
 
     @classmethod
     def from_json(cls, *, valid: dict[str, Any], test: dict[str, Any], **fields: Any) -> Self:
-        """Make a result from the fields of result.json."""
+        """Make a result from the fields in result.json."""
         for scores in (valid, test):
             scores |= {name: Parseval(**scores[name]) for name in ("all", "short")}
         return cls(valid=Scores(**valid), test=Scores(**test), **fields)
@@ -102,7 +102,7 @@ class ParserExperiment:
 
     @property
     def files(self) -> list[InputFile]:
-        """The files of trees."""
+        """The tree files."""
         paths = (self.train, self.valid, self.test)
         return [InputFile(path, str(path.resolve())) for path in paths]
 
@@ -186,7 +186,7 @@ class ParserExperiment:
     def _choose_weights(
         self, run: Path, progress: Progress
     ) -> tuple[dict[str, float], str, Scores]:
-        """Save the weights with the best F1 on the validation trees as the parser's."""
+        """Make the weights with the best F1 on the validation trees the parser's weights."""
         config, gold = RunConfig.load(run), gold_trees(self.valid)
         best = load_tensors(run / "best.safetensors"), "best validation loss"
         candidates: dict[str, tuple[Any, Scores]] = {}

@@ -1,8 +1,8 @@
 """The longest path between two positions of a sentence (paper 4), measured by the gradient.
 
 Layers are stacked until the gradient of the last position's output with respect to the first
-position's input is not 0 and, for layers that look ahead, that of the first with respect to the
-last. In float64, so that small gradients do not underflow.
+position's input is not 0 and, for layers that look ahead, vice versa. Computed in float64, so
+that small gradients do not underflow.
 """
 
 from collections.abc import Callable, Iterable
@@ -38,7 +38,7 @@ def path_length(kind: Kind, n: int, *, k: int, r: int, dilated: bool = False) ->
 
 
 def _convolutions(n: int, k: int, *, dilated: bool) -> Callable[[int], Layer]:
-    """Make convolutions; if dilated, each has k times the dilation of the one below."""
+    """Return a layer factory; if dilated, the dilation grows by a factor of k per layer."""
     neighbours = Neighbours(torch.arange(n), torch.float64)
     weights = Linear(k * D, D, bias=True).double()
 
@@ -51,7 +51,7 @@ def _convolutions(n: int, k: int, *, dilated: bool) -> Callable[[int], Layer]:
 
 
 def _fewest_layers(layer: Callable[[int], Layer], n: int, *, both_ways: bool = True) -> int:
-    """Return the fewest layers that connect both ends: double, then bisect."""
+    """Return the minimum number of layers that connect both ends: double, then bisect."""
     x = torch.randn(n, D, dtype=torch.float64)
 
     def enough(count: int) -> bool:
@@ -69,7 +69,7 @@ def _fewest_layers(layer: Callable[[int], Layer], n: int, *, both_ways: bool = T
 
 
 def connected(layers: Iterable[Layer], x: Tensor, *, both_ways: bool) -> bool:
-    """Return whether the first position influences the last, and the reverse if `both_ways`.
+    """Return whether the first position influences the last, and vice versa if `both_ways`.
 
     x: (n, D).
     """
@@ -84,7 +84,7 @@ def connected(layers: Iterable[Layer], x: Tensor, *, both_ways: bool) -> bool:
 
 
 def _recurrent_steps(n: int) -> int:
-    """Count the states that the gradient passes from the last output to the first input."""
+    """Count the states on the gradient's path from the last output to the first input."""
     lstm = LSTM(D, D).double()
     x = torch.randn(n, 1, D, dtype=torch.float64, requires_grad=True)
     h = c = torch.zeros(1, D, dtype=torch.float64)

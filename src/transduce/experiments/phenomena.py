@@ -1,8 +1,8 @@
-"""The phenomena of the paper's Figures 3 to 5, as measures of one sentence's attention.
+"""The phenomena of the paper's Figures 3 to 5, measured on the attention in one sentence.
 
 H heads, Q queries, K keys, all whole words of one sentence, </s> included; layers and heads count
-from 1, words from 0. Strength is the weight that a head gives beyond what it would give anyway: to
-the same word from elsewhere (Figures 3 and 4), or if it did the same as another (Figure 5).
+from 1, words from 0. Strength is a head's weight beyond a baseline: its weight on the same
+word from other words (Figures 3 and 4), or a head that does the same job (Figure 5).
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ Mask = npt.NDArray[np.bool_]  # (Q, K)
 
 DISTANT = 5  # words; the paper's Figure 3 has six from "making" to "more difficult"
 AGREEING_ON_DISTANT, AGREEING_ON_PRONOUN = 3, 2  # heads
-NEIGHBOUR_SHARE = 1 / 3  # of the weight of a word, that its neighbour needs to belong to it
+NEIGHBOUR_SHARE = 1 / 3  # a neighbour with this share of a word's weight belongs to the same link
 SHORTEST_CONTENT_WORD = 3  # letters
 
 
@@ -87,7 +87,7 @@ def is_content_word(text: str, language: str) -> bool:
 
 
 def may_be_antecedent(text: str, language: str) -> bool:
-    """Return whether a word looks like a noun, which a pronoun may stand for."""
+    """Return whether a word looks like a noun, which a pronoun may refer to."""
     if language == "de":
         return is_content_word(text, language) and text[0].isupper()
     verb = language == "en" and text.casefold().endswith(("ing", "ed", "n't"))
@@ -106,7 +106,7 @@ class Link:
     alike: float  # the weight that a uniform head would give there
     others: float  # the weight that the same heads give there from other words
     median: float  # the weight that the median head of the layer gives there
-    strength: float  # by which the link was chosen
+    strength: float  # the criterion for choosing the link
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,7 +115,7 @@ class Jobs:
 
     layer: int
     heads: tuple[int, int]
-    apart: float  # 0 if they attend to the same words, 1 if never to the same
+    apart: float  # 0 if they attend to the same words, 1 if always to different ones
     typical: float  # the median of `apart` over all pairs of the layer's heads
     sharpness: tuple[float, float]  # 0 for a uniform head, 1 if each query attends to one word
     strength: float
@@ -129,7 +129,7 @@ def upper_layers(count: int, layer: int | None) -> list[int]:
 def long_distance(
     attention: AttentionMatrices, layers: Iterable[int], language: str
 ) -> Link | None:
-    """Find the word with a distant one that several heads attend to (Figure 3)."""
+    """Find the word from which several heads attend to a distant one (Figure 3)."""
     words = np.array([word.casefold() for word in attention.keys])
     allowed = _distant_content(attention, language) & (words[:, None] != words)
     agreeing = min(AGREEING_ON_DISTANT, attention.heads)
@@ -182,7 +182,7 @@ def sharpness(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def to_distant(attention: AttentionMatrices, language: str) -> tuple[Floats, float, int]:
     """Return the weight from content words to distant ones, summed over words.
 
-    Of every head (N, H), then of a uniform head, then the number of words.
+    Returns the sums for every head (N, H), the sum for a uniform head, and the number of words.
     """
     mask = _distant_content(attention, language)
     rows = mask.any(1)
@@ -192,7 +192,7 @@ def to_distant(attention: AttentionMatrices, language: str) -> tuple[Floats, flo
 
 
 def to_antecedent(attention: AttentionMatrices, language: str) -> tuple[Floats, float, int]:
-    """Return the weight from pronouns to the antecedent that a head prefers, as `to_distant`."""
+    """Return the weight from pronouns to each head's preferred antecedent, like `to_distant`."""
     mask = _antecedents(attention, language)
     rows = mask.any(1)
     shares = (attention.weights * mask).max(-1)[..., rows].sum(-1)
@@ -200,13 +200,13 @@ def to_antecedent(attention: AttentionMatrices, language: str) -> tuple[Floats, 
 
 
 def _distant_content(attention: AttentionMatrices, language: str) -> Mask:
-    """Return which pairs are distant content words. (Q, K)."""
+    """Return a mask of pairs of distant content words. (Q, K)."""
     content = np.array([is_content_word(word, language) for word in attention.keys])
     return np.asarray(content[:, None] & content & _apart(len(content), DISTANT))
 
 
 def _antecedents(attention: AttentionMatrices, language: str) -> Mask:
-    """Return which earlier words each pronoun may stand for. (Q, K).
+    """Return a mask of the earlier words that each pronoun may refer to. (Q, K).
 
     Near words are excluded: heads that attend to neighbours would find them anyway.
     """
@@ -230,7 +230,7 @@ def _strongest(
 ) -> Link | None:
     """Find the allowed query and key on which the best heads agree most.
 
-    Further heads, up to `most` in all, are named if they give twice the weight of a uniform head.
+    Further heads, up to `most` in total, are included if they give twice a uniform head's weight.
     """
     if not allowed.any():
         return None
@@ -265,14 +265,14 @@ def _strongest(
 
 
 def _from_others(weights: Floats) -> Floats:
-    """Return the mean weight of each key from words that are neither it nor the query."""
+    """Return each key's mean weight from all words except itself and the query."""
     counted = ~np.eye(weights.shape[-1], dtype=bool)  # (Q, K)
     total = (weights * counted).sum(1, keepdims=True) - weights * counted
     return np.asarray(total / np.maximum(1, counted.sum(0, keepdims=True) - counted))
 
 
 def _with_neighbours(weights: Floats, key: int, allowed: Mask) -> tuple[int, ...]:
-    """Return a key and those of its neighbours that get a good part of its weight."""
+    """Return a key and its neighbours that get at least NEIGHBOUR_SHARE of its weight."""
     first = last = key
     enough = NEIGHBOUR_SHARE * weights[key]
     while first > 0 and allowed[first - 1] and weights[first - 1] >= enough:

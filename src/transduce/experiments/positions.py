@@ -1,4 +1,4 @@
-"""Sentences longer than any in training: sinusoidal against learned positions (paper 3.5)."""
+"""Sentences longer than any in training: sinusoidal versus learned positions (paper 3.5)."""
 
 import itertools
 import math
@@ -26,9 +26,9 @@ Pair = tuple[str, str]
 Files = tuple[Path, Path]
 
 SINUSOIDAL, LEARNED, CONTROL = "sinusoidal", "learned", "all-lengths"
-HELD_OUT = 20  # every 20th training pair is held out where no test text is given
-LEAST_SENTENCES = 10  # of a length that is measured
-BOUNDARIES = (0.5, 1.0, 1.25, 1.5, 2.0)  # of the lengths, relative to the longest in training
+HELD_OUT = 20  # every 20th training pair is held out if no test text is given
+LEAST_SENTENCES = 10  # minimum per measured length
+BOUNDARIES = (0.5, 1.0, 1.25, 1.5, 2.0)  # between lengths, relative to the longest in training
 SAID = (
     "Learned positions do nearly as well as sinusoids (Table 3 (E)); sinusoids were chosen because "
     "they may allow the model to extrapolate to sequences longer than any it was trained on (3.5)."
@@ -45,7 +45,7 @@ class Bucket:
 
     shortest: int  # words of the longer side
     longest: int
-    seen: bool  # whether training had such lengths
+    seen: bool  # whether such lengths occur in training
     indices: tuple[int, ...]  # of its sentences in the test set
 
     @property
@@ -59,7 +59,7 @@ class Measured:
     """The scores of all models on one bucket."""
 
     bucket: Bucket
-    beyond: float  # share of the target's subwords at positions that training never had
+    beyond: float  # share of target subwords at positions that do not occur in training
     perplexity: dict[str, Estimate]
     bleu: dict[str, Estimate]
     difference: tuple[float, float]  # 95% interval of BLEU, sinusoidal minus learned
@@ -77,10 +77,10 @@ class Measured:
 
 
 def positions(trial: Trial, data: Data, longest: int, most: int, progress: Progress) -> Finding:
-    """Train on short sentences only, and measure at lengths seen and longer ones.
+    """Train on short sentences only, and measure at training lengths and beyond.
 
-    `longest` is the number of words of either side in training; `most` is the number of test
-    sentences of a length. A third model is trained on all lengths, as a control.
+    `longest` is the maximum number of words per side in training; `most` is the maximum number of
+    test sentences per length. A third model is trained on all lengths, as a control.
     """
     if longest < 2:
         raise BadInput(f"--longest {longest}: expected 2 words or more to train on")
@@ -120,7 +120,7 @@ def positions(trial: Trial, data: Data, longest: int, most: int, progress: Progr
 
 
 def _write_texts(trial: Trial, data: Data, longest: int, most: int) -> tuple[Files, Files, Files]:
-    """Write the short pairs, the test pairs and, for the control, as many pairs of all lengths."""
+    """Write short pairs, test pairs and, for the control, equally many pairs of all lengths."""
     given = data.test or data.valid
     held_out: list[Pair] = []
     training: list[Pair] = []

@@ -25,15 +25,15 @@ LEAD = (
 )
 NAME = "report.html"
 COMMAND = re.compile("`([^`]+)`")
-UNBROKEN = 9  # letters: a column's name up to this length stays on one line
+UNBROKEN = 9  # letters: column names up to this length stay on one line
 TEMPLATES = Path(__file__).parent / "page"
 
 
 def report(folders: Sequence[Path], out: Path, *, left_out: Sequence[str] = ()) -> Path:
-    """Write a page of the findings in folders and in their direct subfolders.
+    """Write a page with the findings in folders and in their direct subfolders.
 
-    Of two findings with the same name, the newer is used. `left_out` are sentences on what was
-    skipped.
+    If two findings have the same name, the newer is used. `left_out` lists what was skipped, one
+    sentence each.
     """
     findings = read_findings(folders)
     if not findings:
@@ -49,7 +49,7 @@ def report(folders: Sequence[Path], out: Path, *, left_out: Sequence[str] = ()) 
 
 
 def read_findings(folders: Iterable[Path]) -> list[Finding]:
-    """Read the findings of folders, in the paper's order."""
+    """Read the findings in folders, in the paper's order."""
     paths: list[Path] = []
     for folder in folders:
         if not folder.is_dir():
@@ -158,7 +158,7 @@ def _picture(picture: Picture) -> str:
 
 
 def _provenance(finding: Finding) -> str:
-    """Show by which command, when and on what machine a finding was made, if it says."""
+    """Show the command, date and machine that produced a finding, if recorded."""
     data, machine = finding.data, finding.data.get("machine", {})
     versions = machine.get("versions", {})
     facts = {

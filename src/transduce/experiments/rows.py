@@ -1,4 +1,4 @@
-"""One training of an experiment: its texts, its settings and its result."""
+"""One training run of an experiment: its texts, its settings and its result."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from transduce.system.files import checksum
 from transduce.text.languages import guess_languages
 from transduce.text.reading import STDIN
 
-Text = tuple[str | Path, str | Path | None]  # two files, or a TSV
+Text = tuple[str | Path, str | Path | None]  # two files, or one TSV file
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,7 +20,7 @@ class Data:
     """The texts of an experiment."""
 
     train: Text
-    valid: Text | None = None  # None: held out of the training text
+    valid: Text | None = None  # None: held out from the training text
     test: Text | None = None  # None: the validation set
     languages: str | None = None
 
@@ -49,11 +49,11 @@ class Data:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """One training of an experiment."""
+    """One training run of an experiment."""
 
     name: str
     preset: str
-    settings: Mapping[str, str]  # of this row, the shared ones included
+    settings: Mapping[str, str]  # including the shared ones
 
     @property
     def fingerprint(self) -> str:
@@ -77,7 +77,7 @@ class Result:
     steps: int
     epochs: float
     seconds: float
-    tokens_per_second: float  # of the target, the median of those logged
+    tokens_per_second: float  # target tokens, median of the logged values
     flops: float  # of training, counted from the layers
     model: dict[str, Any]
     recipe: dict[str, Any]  # the settings of training
@@ -86,6 +86,6 @@ class Result:
 
     @property
     def brief(self) -> dict[str, Any]:
-        """The numbers alone."""
+        """The measured numbers, without settings, curve and machine."""
         left_out = ("name", "preset", "model", "recipe", "curve", "machine")
         return {k: v for k, v in dataclasses.asdict(self).items() if k not in left_out}

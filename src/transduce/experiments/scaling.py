@@ -1,7 +1,7 @@
 """Why dot products are scaled (paper 3.2.1): measured on random vectors and on trained models.
 
-Queries and keys of d_k independent components with mean 0 and variance 1, as in the paper's
-footnote 4.
+The random queries and keys have d_k independent components with mean 0 and variance 1, as in the
+paper's footnote 4.
 """
 
 import math
@@ -69,7 +69,7 @@ class Width:
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """The result of one training."""
+    """The result of one training run."""
 
     name: str
     perplexity: float
@@ -96,7 +96,7 @@ def measure(widths: Sequence[int]) -> list[Width]:
         if not 1 <= d_k <= MAXIMUM["d_k"]:
             raise BadSetting(f"--widths {f'{d_k}':.60}: expected d_k from 1 to {MAXIMUM['d_k']:,}")
         generator = torch.Generator().manual_seed(1)
-        # Queries share keys in groups: keys for each query would not fit into memory.
+        # Groups of queries share keys: separate keys per query would not fit into memory.
         q = torch.randn(GROUPS, QUERIES // GROUPS, d_k, generator=generator)
         k = torch.randn(GROUPS, KEYS, d_k, generator=generator)
         scores = (q @ k.mT).flatten(0, 1).double()  # (queries, keys)
@@ -110,7 +110,7 @@ def scaling(
 ) -> Finding:
     """Measure the softmax at several d_k and, with a trial, train at a large one."""
     if data is not None:
-        data.require()  # before anything that takes long
+        data.require()  # before any slow work
     measured = measure(widths)
     tables = [_softmax_table(measured)]
     caption = (
@@ -246,7 +246,7 @@ def draw(measured: Sequence[Width]) -> "Figure":
 
 
 def draw_curves(results: Mapping[str, Result]) -> "Figure":
-    """Draw validation perplexity during each training."""
+    """Draw validation perplexity during each training run."""
     figure, (axes,) = panels(1, 8, 4.2)
     for name, result in results.items():
         steps, perplexities = (

@@ -34,7 +34,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Smoothed:
-    """One training."""
+    """One training run."""
 
     eps: float
     seed: int

@@ -1,7 +1,7 @@
-"""Statistics of few runs: bootstrap intervals, rank correlation, power-law fits.
+"""Statistics for small numbers of runs: bootstrap intervals, rank correlation, power-law fits.
 
-Bootstrap intervals resample the test sentences (Koehn 2004): they hold 95% of the values that other
-samples of the same sentences give. They do not include the variation between seeds.
+Bootstrap intervals resample the test sentences (Koehn 2004): they contain 95% of the
+values on other samples of the same sentences. They do not include the variation between seeds.
 """
 
 import math
@@ -22,7 +22,7 @@ Interval = tuple[float, float]
 
 SAMPLES = 1000
 LEAST_ROWS = 3  # for a rank correlation
-LAST_POINTS = 4  # of a measurement, to which `fit_largest` fits a power
+LAST_POINTS = 4  # points of a measurement that `fit_largest` uses
 # Student's t for a 95% interval, by degrees of freedom: 1, 2, …
 T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 
@@ -44,7 +44,7 @@ def ranks(values: Sequence[float] | Numbers) -> Numbers:
     """Return the rank of each value, 1 for the lowest; ties share their mean rank."""
     array = np.asarray(values, dtype=np.float64)
     lower = (array[:, None] > array).sum(1)
-    equal = (array[:, None] == array).sum(1)  # itself included
+    equal = (array[:, None] == array).sum(1)  # including itself
     return np.asarray(lower + (equal + 1) / 2)
 
 
@@ -72,7 +72,7 @@ class Resampled:
         draws = list(bootstrap_samples(len(references), samples))
         every_line_once = np.ones(len(references), dtype=np.int64)
         self.whole = {name: system.score(every_line_once) for name, system in counts.items()}
-        self.samples = {  # of each system, (samples,)
+        self.samples = {  # by system, (samples,)
             name: np.array([system.score(times) for times in draws])
             for name, system in counts.items()
         }
@@ -84,13 +84,13 @@ class Resampled:
     def difference(self, name: str, base: str) -> Interval:
         """Return the 95% interval of a system's BLEU minus another's.
 
-        Rounded to two digits, as it is printed: a difference that prints as 0 counts as none.
+        Rounded to two digits, as printed: a bound that prints as 0 counts as 0.
         """
         low, high = percentile_interval((self.samples[name] - self.samples[base]).tolist())
         return round(low, 2) + 0.0, round(high, 2) + 0.0  # -0.0 becomes 0.0
 
     def correlation(self, paper: Mapping[str, float]) -> Estimate | None:
-        """Return the rank correlation with the paper's numbers; None for too few or equal rows."""
+        """Return the rank correlation with the paper's numbers; None if undefined."""
         names = [name for name in self.samples if name in paper]
         theirs = [paper[name] for name in names]
         value = spearman([self.whole[name] for name in names], theirs) if names else math.nan
@@ -104,7 +104,7 @@ class Resampled:
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """y grows as x^exponent between two x."""
+    """y grows as x^exponent between `first` and `last`."""
 
     exponent: float
     low: float  # end of the 95% interval; NaN for two points

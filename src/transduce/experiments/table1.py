@@ -1,4 +1,4 @@
-"""Table 1, measured: exponents beside the paper's, times, paths, and the picture."""
+"""Table 1, measured: exponents next to the paper's, times, paths, and the picture."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TOLERANCE = 0.25  # of an exponent that agrees with the paper's
+TOLERANCE = 0.25  # maximum difference from the paper's exponent
 MIB = 2**20
 SAID = (
     "A self-attention layer takes O(n^2 d) operations, a recurrent one O(n d^2), a convolutional "
@@ -57,7 +57,7 @@ def table1(plan: Plan, device: str, progress: Progress) -> Finding:
 
 
 def tables(measured: Measured) -> tuple[Table, ...]:
-    """Return the tables; the first has the paper's numbers beside ours."""
+    """Return the tables; the first has the paper's numbers next to ours."""
     memory = (
         "MiB held at the most, beyond what was there before"
         if measured.device == "cuda"
@@ -118,7 +118,7 @@ def _costs(measured: Measured, title: str, value: Callable[[Cost], float]) -> Ta
 
 
 def _readable(number: float) -> str:
-    """Write a number with three digits, a large one without decimals."""
+    """Format a number with three digits, a large one without decimals."""
     return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
 
 

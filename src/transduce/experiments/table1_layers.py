@@ -22,10 +22,11 @@ from transduce.model.baselines.lstm import LSTM, run_lstm
 from transduce.model.contexts.selection import self_context
 from transduce.model.ops.linear import Linear
 
-D_K = 64  # of a head, as in the paper's models
-LEAST_PASSES, MOST_PASSES = 3, 20  # that are timed
+D_K = 64  # per head, as in the paper's models
+LEAST_PASSES, MOST_PASSES = 3, 20  # timed passes
 TIMING_SECONDS = 0.1  # for all timed passes of a fast layer
-# Before each timed pass a GPU fills this many bytes, this often: meanwhile the CPU queues the pass.
+# Before each timed pass, the GPU fills this many bytes this many times while the CPU queues the
+# pass.
 FILL_BYTES, FILL_TIMES = 2**28, 20
 
 Kind = Literal["self-attention", "recurrent", "convolutional", "restricted"]
@@ -80,7 +81,7 @@ class Cost(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Of both directions."""
+        """The time of the forward and backward pass."""
         return self.forward + self.backward
 
 
@@ -92,7 +93,7 @@ def make_pass(
     *,
     projected: bool = True,
 ) -> LayerPass:
-    """Prepare a layer and sentences, both random; attention also without its projections."""
+    """Prepare a random layer and random input; attention may be without its projections."""
     unprojected = kind in ATTENTION and not projected
     layer, run = _make_layer(kind, sizes, device, dtype, projected=projected)
     width = 3 * sizes.d if unprojected else sizes.d  # Q, K and V, or x
@@ -106,7 +107,7 @@ def _make_layer(
 ) -> tuple[nn.Module, Callable[[Tensor], Tensor]]:
     if kind == "recurrent":
         lstm = LSTM(sizes.d, sizes.d).to(device)
-        sentences = torch.full((sizes.n,), sizes.batch)  # at each time step
+        sentences = torch.full((sizes.n,), sizes.batch)  # sentences per time step
         return lstm, lambda x: run_lstm([lstm], x, sentences)
     if kind == "convolutional":
         linear = Linear(sizes.k * sizes.d, sizes.d, bias=True)
@@ -129,7 +130,7 @@ def make_attention(sizes: Sizes) -> SelfAttention:
 
 
 def attention_context(sizes: Sizes, device: torch.device, *, restricted: bool) -> SelfContext:
-    """Return the attention context of training on this device, for sentences of n tokens."""
+    """Return the attention context that training uses on this device, for sentences of n tokens."""
     positions = torch.arange(sizes.n, device=device).repeat(sizes.batch)
     segments: LengthGroups | KeyRanges = LengthGroups(((sizes.batch, sizes.n),))
     if sizes.packed:
@@ -142,11 +143,11 @@ def attention_context(sizes: Sizes, device: torch.device, *, restricted: bool) -
 
 
 def operations(kind: Kind, sizes: Sizes, *, projected: bool = False) -> int:
-    """Return the operations of a forward pass: two for each multiply-add."""
+    """Return the operations of a forward pass: two per multiply-add."""
     n, d = sizes.n, sizes.d
     per_token = {
         "self-attention": 4 * n * d,  # Q K^T, and the weighted sum of V
-        "recurrent": 16 * d * d,  # four gates, of the input and of the state
+        "recurrent": 16 * d * d,  # four gates, each for the input and the state
         "convolutional": 2 * sizes.k * d * d,
         "restricted": 4 * min(sizes.r, n) * d,
     }[kind]

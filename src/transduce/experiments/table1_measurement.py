@@ -29,7 +29,7 @@ from transduce.settings.base import MAXIMUM
 from transduce.system.devices import choose_device
 from transduce.system.progress import Advance, Progress
 
-BATCH = {"cuda": 32, "cpu": 1}  # sentences: enough work for a GPU at every n
+BATCH = {"cuda": 32, "cpu": 1}  # sentences: enough to keep a GPU busy at every n
 LONGEST_PATH = 256  # positions
 FITTED = ("seconds", "forward", "backward", "memory")
 
@@ -69,10 +69,10 @@ def _require(condition: bool, found: str, expected: str) -> None:
 
 @dataclass(slots=True)
 class LayerCosts:
-    """The cost of one layer of one width, over n."""
+    """The cost of one layer at one width, by n."""
 
     kind: Kind
-    projected: bool  # attention with its projections, which are position-wise
+    projected: bool  # includes attention's position-wise projections
     d: int
     costs: dict[int, Cost] = field(default_factory=dict)  # by n
     ended: Literal["", "time", "memory"] = ""  # what ran out before the last n
@@ -90,7 +90,7 @@ class LayerCosts:
 
 @dataclass(slots=True)
 class Paths:
-    """The longest paths of one kind of layer, over n."""
+    """The longest paths of one kind of layer, by n."""
 
     name: str
     said: str  # the paper's O()
@@ -170,7 +170,7 @@ def _power_json(power: Power | None) -> dict[str, float | None] | None:
 
 
 def measure_table1(plan: Plan, device: str, progress: Progress) -> Measured:
-    """Measure every layer."""
+    """Measure the costs and paths of all layers."""
     plan.check()
     where = choose_device(device, progress.say, mps=False)
     packed = where.type == "cuda" and _kernels_work(where, progress)

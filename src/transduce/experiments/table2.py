@@ -1,4 +1,4 @@
-"""Table 2: the Transformer against earlier models, on the same data for the same time or steps.
+"""Table 2: the Transformer versus earlier models, on the same data for the same time or steps.
 
 All models are trained by the same trainer, decoded by the same search and scored the same way.
 """
@@ -29,7 +29,7 @@ SAID = (
     "included (28.4 BLEU English to German, 41.8 English to French with the big model), at a "
     "fraction of their training cost."
 )
-PAPERS_SYSTEM = {  # by architecture: the system of the paper it is compared with
+PAPERS_SYSTEM = {  # the paper's system to compare with, by architecture
     "transformer": "Transformer, base",
     "recurrent": "GNMT + RL",
     "convs2s": "ConvS2S",
@@ -40,7 +40,7 @@ SYSTEMS = {
     "cpu": ("tiny", "recurrent-tiny", "convs2s-tiny", "bytenet-tiny"),
 }
 AVERAGED = 5  # checkpoints (6.1)
-VALIDATIONS, SAVES = 8, 15  # of a training: the last 5 checkpoints are from its last third
+VALIDATIONS, SAVES = 8, 15  # per training run: the last 5 checkpoints are from its last third
 
 
 def systems_for(device: str) -> Sequence[str]:
@@ -73,7 +73,7 @@ def table2(setup: Setup, systems: Sequence[str], progress: Progress) -> Finding:
 
 
 def row_of(name: str, shared: Mapping[str, str], budget: Budget) -> Row:
-    """Return the row of a system, with a schedule of its own that fits the budget."""
+    """Return the row of a system, with its own schedule that fits the budget."""
     fitting: dict[str, str] = {}
     if not budget.is_time:
         fitting = schedule(budget.steps, find_preset(name).train, VALIDATIONS, SAVES)
@@ -81,7 +81,7 @@ def row_of(name: str, shared: Mapping[str, str], budget: Budget) -> Row:
 
 
 def make_finding(results: Mapping[str, Result], resampled: Resampled, budget: Budget) -> Finding:
-    """Compare the systems with each other and with the paper's."""
+    """Compare the systems with each other and with the paper's systems."""
     first = next(iter(results))
     quality = Table(
         f"How well each translates, trained for {budget}",
@@ -129,13 +129,13 @@ def papers_table() -> Table:
 
 
 def papers_system(result: Result) -> System:
-    """Return the system of the paper that a result is compared with."""
+    """Return the paper's system that a result is compared with."""
     name = PAPERS_SYSTEM[str(result.model.get("architecture", "transformer"))]
     return next(system for system in TABLE_2 if system.name == name)
 
 
 def estimate_flops(result: Result) -> float | None:
-    """Return training FLOPs as the paper estimates them: time x the machine's sustained rate."""
+    """Return training FLOPs as estimated in the paper: time x the machine's sustained rate."""
     rate = result.machine.get("matrix", {}).get("flops_per_second")
     return None if rate is None else result.seconds * float(rate)
 

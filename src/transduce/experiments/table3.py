@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 BASE = "base"
 SHRUNK = ("d_model", "d_ff", "d_k", "d_v")
 VARIED = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "eps_ls", "positions")
-LARGE_EFFECTS = {"C-N2": "N = 2", "A-h1": "h = 1", "C-d256": "d_model = 256"}  # about 1 BLEU
+# About 1 BLEU or more in the paper.
+LARGE_EFFECTS = {"C-N2": "N = 2", "A-h1": "h = 1", "C-d256": "d_model = 256"}
 TITLE = "Table 3: variations on the Transformer"
 SAID = (
     "Changing one part of the base model at a time, on English to German (newstest2013): a single "
@@ -40,7 +41,7 @@ COLUMNS = (
 def table3(setup: Setup, rows: Sequence[str], progress: Progress, *, shrink: int = 1) -> Finding:
     """Train rows of Table 3 (all by default) that are not finished; report all finished rows.
 
-    `rows` are names of presets, or letters of their groups; `shrink` divides widths. The settings
+    `rows` contains preset names or group letters; `shrink` divides widths. The settings
     of the setup apply to every row, except where the row itself changes them.
     """
     chosen = row_names(rows)
@@ -64,7 +65,7 @@ def table3(setup: Setup, rows: Sequence[str], progress: Progress, *, shrink: int
 
 
 def row_names(rows: Sequence[str]) -> list[str]:
-    """Return the presets that names and group letters stand for, in the order given."""
+    """Expand names and group letters to preset names, in the order given."""
     groups = {name.partition("-")[0] for name in TABLE_3 if "-" in name}
     names: list[str] = []
     for name in rows or list(TABLE_3):
@@ -80,7 +81,7 @@ def row_names(rows: Sequence[str]) -> list[str]:
 
 
 def row_of(name: str, shared: Mapping[str, str], shrink: int) -> Row:
-    """Return a row: shared settings apply to what the paper leaves blank in it."""
+    """Return a row: shared settings apply to the columns that the paper leaves blank in it."""
     preset = TABLE_3[name]
     changed = set(changes(preset))
     settings = {key: value for key, value in shared.items() if key not in changed}
@@ -213,13 +214,13 @@ def _scale(results: Mapping[str, Result], budget: Budget, shrink: int) -> list[s
 
 
 def draw(results: Mapping[str, Result], resampled: Resampled) -> "Figure":
-    """Draw the distance of each row from base, here and in the paper: one line per row.
+    """Draw each row's difference from base, here and in the paper: one line per row.
 
-    Without base, the distance is from the mean of the rows.
+    Without base, the difference is from the mean of the rows.
     """
     from matplotlib.figure import Figure
 
-    names = list(results)[::-1]  # the first on top
+    names = list(results)[::-1]  # the first row on top
     y = range(len(names))
     reference = [BASE] if BASE in results else names
     to = "base" if BASE in results else "the mean of these rows"

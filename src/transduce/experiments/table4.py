@@ -1,4 +1,4 @@
-"""Table 4: our parser beside the paper's (6.3)."""
+"""Table 4: our parser compared with the paper's (6.3)."""
 
 import dataclasses
 import itertools

@@ -1,6 +1,6 @@
 """Perplexity and accuracy of given translations under teacher forcing, with bootstrap intervals.
 
-T tokens of a sentence, </s> included; V vocabulary; S sentences.
+T tokens in a sentence, including </s>; V vocabulary size; S sentences.
 """
 
 import math
@@ -29,7 +29,7 @@ Pairs = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class TokenScores:
-    """Scores of one given translation: each token predicted from the true ones before it."""
+    """Scores of one given translation: each token is predicted from the true tokens before it."""
 
     nll: npt.NDArray[np.float64]  # (T,) negative log-likelihood
     correct: npt.NDArray[np.bool_]  # (T,) whether the most likely token is the true one
@@ -73,7 +73,7 @@ def perplexity(scores: Sequence[TokenScores]) -> Estimate:
 
 
 def accuracy(scores: Sequence[TokenScores]) -> Estimate:
-    """Return the percentage of subwords that were the most likely ones."""
+    """Return the percentage of subwords that the model ranked first."""
     return _per_token([sentence.correct for sentence in scores], lambda mean: 100 * mean)
 
 

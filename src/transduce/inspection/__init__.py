@@ -3,7 +3,7 @@
 - inspector: `Inspector` and `Inspection`, the attention weights of one translation
 - matrices: attention weights with their labels, by pieces or by whole words
 - head_jobs: heads whose attention can be described as a job
-- style: how pictures look, and how they are saved
+- style: the style of pictures, and saving them
 - attention_drawing: lines between words, maps and grids of heads
 - notebook_map: an attention map for notebooks
 - explorer_page: the attention explorer as one HTML file

@@ -42,12 +42,12 @@ DPI = 200
 POINT = 1 / 72
 MARGIN = 0.15
 TITLE_SIZE, HEADING_SIZE, SMALL_SIZE = 13.0, 10.5, 9.5
-HEADING_HEIGHT, PANEL_GAP = 0.34, 0.45  # where there are several panels
+HEADING_HEIGHT, PANEL_GAP = 0.34, 0.45  # if there are several panels
 MAX_LABEL = 32  # letters
-LEAST_WEIGHT = 0.01  # that has a line
-SQUARE = 0.14  # width for the square of a head beside a word
+LEAST_WEIGHT = 0.01  # smaller weights have no line
+SQUARE = 0.14  # width of a head's square next to a word
 BAR_WIDTH, LEAST_BAR_HEIGHT = 0.95, 0.6  # of the colour bar
-SLANT = 0.75  # the height of a label of one inch at 45 degrees
+SLANT = 0.75  # height of a one-inch label at 45 degrees
 FAINT = "#A0A0A0"
 
 
@@ -89,9 +89,9 @@ def draw_lines(
 ) -> "Figure":
     """Draw two columns of words, and a line for each weight in the colour of its head.
 
-    A larger weight has a thicker and stronger line; below 1% there is none. The squares beside a
-    word show the largest weight that each head gives it. With `word`, only the lines from that word
-    are drawn, as in the paper's Figure 3.
+    A larger weight has a thicker and stronger line; below 1% there is none. The squares next to
+    a word show the largest weight that each head gives it. With `word`, only the lines from that
+    word are drawn, as in the paper's Figure 3.
     """
     queries = None if word is None else attention.find(word)
     note = attention.describe(layer, heads)
@@ -100,7 +100,7 @@ def draw_lines(
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One drawing of lines: of some heads, from some queries (all by default)."""
+    """One line drawing, for some heads and some queries (all by default)."""
 
     heads: Sequence[int]
     queries: Sequence[int] | None = None
@@ -144,7 +144,7 @@ def draw_map(attention: AttentionMatrices, layer: int, heads: Sequence[int]) -> 
         left = _text_width(queries, size) + 0.1
         above = 0.1 + _text_width(keys, size) * (SLANT if slanted else 1.0)
         right = width + BAR_WIDTH
-        if slanted:  # a label reaches over the columns after its own
+        if slanted:  # a label extends over the next columns
             ends = [
                 cell * (n + 0.8) + SLANT * _text_width([key], size) for n, key in enumerate(keys)
             ]
@@ -268,7 +268,7 @@ class _Columns:
         queries = list(range(len(self.queries)) if panel.queries is None else panel.queries)
         shown = weights[[head - 1 for head in panel.heads]][:, queries]  # (heads, queries, K)
         shown = np.where(shown < LEAST_WEIGHT, 0, shown)
-        if panel.queries is not None:  # with few lines, weak ones can be stronger
+        if panel.queries is not None:  # with few lines, weak ones can be drawn darker
             shown = shown**0.6
         self._write_words(page, queries, bold=panel.queries is not None)
         axes = page.axes(self.x, self.y, self.width, self.height)

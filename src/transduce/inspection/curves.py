@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BY = ("step", "time")
 UNITS = {"hours": 3600.0, "minutes": 60.0, "seconds": 1.0}  # of a time axis
 
-NAME_WIDTH = 24  # letters in a line of a run's name
+NAME_WIDTH = 24  # letters per line of a run's name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,9 +34,9 @@ class Panel:
     unit: str
     training: str | None = None
     validation: str | None = None
-    summary: str  # describes the number beside a run's name, from validation if there is any
+    summary: str  # describes the number next to a run's name, from validation if available
     summarise: Callable[[Sequence[float]], float]
-    digits: int | None = None  # after the point; None: three significant digits
+    digits: int | None = None  # after the decimal point; None: three significant digits
     is_loss: bool = False
     logarithmic: bool = False
     height: int = 1
@@ -190,7 +190,7 @@ def _fill(
         else:
             axes.set_ylim(0, 1.1 * axes.dataLim.ymax or 1)
         for line in axes.lines:
-            line.set_clip_on(False)  # so that markers at 0 are whole
+            line.set_clip_on(False)  # so that markers at 0 are not cut off
     axes.set_title(title)
     axes.set_ylabel(panel.unit)
     axes.yaxis.set_major_formatter("{x:,.10g}")
@@ -225,7 +225,7 @@ def _comparability(histories: Sequence[History]) -> str:
 def _crop(axes: "Axes", histories: Sequence[History]) -> str:
     """Crop the first twentieth of each run, if that at least doubles the scale.
 
-    A loss falls from 10 to 4 within a few steps; after that, tenths matter.
+    A loss falls from 10 to 4 within a few steps; after that, differences of tenths matter.
     """
     everything: list[float] = []
     wanted: list[float] = []
@@ -235,7 +235,8 @@ def _crop(axes: "Axes", histories: Sequence[History]) -> str:
             curve = history.curve(name, None)
             everything += curve.y
             wanted += [y for x, y in zip(curve.x, curve.y, strict=True) if x > start]
-            wanted += [min(curve.y)] if curve.y else []  # the best may be in the first twentieth
+            # The best value may be in the first twentieth.
+            wanted += [min(curve.y)] if curve.y else []
     lowest, highest, top = min(everything), max(everything), max(wanted)
     if top == lowest or highest - lowest < 2 * (top - lowest):
         return ""

@@ -28,7 +28,7 @@ def render_explorer(inspection: Mapping[str, Any], *, title: str) -> str:
 def bundle(name: str) -> dict[str, str]:
     """Return a JavaScript module of the explorer and its imports, dependencies first.
 
-    A page opened from a disk cannot import modules, so all of them share one scope: no two modules
+    A page opened from disk cannot import modules, so all of them share one scope: no two modules
     may declare the same name.
     """
     text = pages.read(EXPLORER / name)

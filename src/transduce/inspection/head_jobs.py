@@ -1,6 +1,6 @@
 """Heads whose attention can be described as a job, such as "looks at the word before".
 
-A head's share of a job is the weight it puts where the job says to look, averaged over the words
+A head's share for a job is the weight it puts where the job says to look, averaged over the words
 for which the job is defined. The baseline is the share of a head with uniform attention. Words are
 whole (see `AttentionMatrices`). N layers, H heads, Q queries, K keys; layers and heads from 1.
 """
@@ -18,7 +18,7 @@ from transduce.subwords import SPECIAL
 if TYPE_CHECKING:
     from transduce.inspection.inspector import Inspection
 
-Mask = npt.NDArray[np.bool_]  # (Q, K) where a job looks; a query without any is not counted
+Mask = npt.NDArray[np.bool_]  # (Q, K) where a job looks; queries without any key are not counted
 Alignment = npt.NDArray[np.int64]  # (Q,) the source word that each target word translates
 Where = Callable[[AttentionMatrices, Alignment], Mask]
 
@@ -37,7 +37,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class BestHead:
-    """The head with the largest share of a job."""
+    """The head with the largest share for a job."""
 
     job: str
     kind: str
@@ -75,7 +75,7 @@ def align(inspection: "Inspection") -> Alignment:
 def jobs_of(
     sentences: Sequence[AttentionMatrices], layer: int, head: int
 ) -> dict[str, tuple[float, float]]:
-    """Return the share of each job, and its baseline, of one encoder head over some sentences."""
+    """Return one encoder head's share for each job, and the baseline, over some sentences."""
     shares: dict[str, tuple[float, float]] = {}
     for job in JOBS:
         if "encoder" in job.kinds:
@@ -90,18 +90,18 @@ def jobs_of(
 
 
 class _Tally:
-    """The shares of all heads of one kind in one job."""
+    """The shares of all heads of one kind for one job."""
 
     def __init__(self) -> None:
         self.words = 0
         self.uniform = 0.0  # share of a uniform head, summed over words
         self.shares: npt.NDArray[np.float64] | float = 0.0  # (N, H), summed over words
-        # Of each sentence: its number, its words (up to LONG_EXAMPLE), and shares beyond uniform.
+        # For each sentence: its number, its words (up to LONG_EXAMPLE), and shares above uniform.
         self.examples: list[tuple[int, int, npt.NDArray[np.float64]]] = []
 
     def add(self, attention: AttentionMatrices, mask: Mask, number: int) -> None:
         """Add one sentence."""
-        visible = np.asarray((attention.weights > 0).any((0, 1)))  # the decoder's future is not
+        visible = np.asarray((attention.weights > 0).any((0, 1)))  # excludes the decoder's future
         mask = mask & visible
         rows = mask.any(1)
         words = int(rows.sum())
@@ -136,7 +136,7 @@ def _nowhere(attention: AttentionMatrices) -> Mask:
 
 
 def _beside(steps: int) -> Where:
-    """Look this many words after itself; in the decoder, after the word to be written."""
+    """Look `steps` words after the query; in the decoder, after the word to be written."""
 
     def where(attention: AttentionMatrices, alignment: Alignment) -> Mask:
         first = 1 if attention.kind == "decoder" else 0  # the first key of the decoder is <s>
@@ -166,7 +166,7 @@ def _punctuation(attention: AttentionMatrices, alignment: Alignment) -> Mask:
 
 def _same(attention: AttentionMatrices, alignment: Alignment) -> Mask:
     """Look at the same word elsewhere, or in the other language."""
-    queries, keys = (  # words that are not letters or digits equal no other
+    queries, keys = (  # tokens without letters or digits match no other
         np.array([w.casefold() if w.isalnum() else f"{n} {side}" for n, w in enumerate(words)])
         for side, words in enumerate((attention.queries, attention.keys))
     )
@@ -185,7 +185,7 @@ def _far(attention: AttentionMatrices, alignment: Alignment) -> Mask:
 
 
 def _translated(steps: int) -> Where:
-    """Look this many words after the one that is being translated."""
+    """Look `steps` words after the one that is being translated."""
 
     def where(attention: AttentionMatrices, alignment: Alignment) -> Mask:
         mask = np.asarray(np.arange(len(attention.keys)) == alignment[:, None] + steps)
@@ -196,7 +196,7 @@ def _translated(steps: int) -> Where:
 
 
 def _moved(attention: AttentionMatrices, alignment: Alignment) -> Mask:
-    """Look at the translated word, where its position in the sentence is quite different."""
+    """Look at the translated word, if its position in the sentence is quite different."""
     diagonal = np.linspace(0, len(attention.keys) - 1, len(attention.queries))
     mask = _translated(0)(attention, alignment)
     mask[np.abs(diagonal - alignment) < FAR] = False
@@ -204,7 +204,7 @@ def _moved(attention: AttentionMatrices, alignment: Alignment) -> Mask:
 
 
 def _just_translated(attention: AttentionMatrices, alignment: Alignment) -> Mask:
-    """Look at the word that the last written one translates, where the next is another."""
+    """Look at the source word just translated, unless the current word translates it too."""
     previous = np.roll(alignment, 1)
     mask = np.asarray(np.arange(len(attention.keys)) == previous[:, None])
     mask[[0, -1]] = False

@@ -1,6 +1,6 @@
 """The attention of a model while it translates a sentence, and the probability of each piece.
 
-S source and T target pieces (subwords), </s> included; N layers, H heads. Layers and heads count
+S source and T target pieces (subwords), including </s>; N layers, H heads. Layers and heads count
 from 0 here, and from 1 in everything that is shown, as in the paper's figures.
 """
 
@@ -29,9 +29,9 @@ from transduce.translation.notebook import heatmap
 from transduce.translation.segments import one_line
 from transduce.translation.types import Ints, Job
 
-MAX_PIECES = 128  # of a side
-ALTERNATIVES = 5  # most likely pieces of each step
-JSON_ONE = 65_535  # a weight of 1 in JSON
+MAX_PIECES = 128  # per side
+ALTERNATIVES = 5  # most likely pieces per step
+JSON_ONE = 65_535  # represents a weight of 1 in JSON
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,15 +40,15 @@ class Inspection:
 
     model: str  # its name
     languages: tuple[str, str]
-    sentences: tuple[str, str]  # source and target as texts
+    sentences: tuple[str, str]  # source and target as text
     source: tuple[str, ...]  # its pieces, </s> last
     target: tuple[str, ...]  # the piece that each step writes
     inputs: tuple[str, ...]  # the decoder's inputs: <s>, then the target without its </s>
-    source_words: tuple[int, ...]  # the word of each piece; </s> is a word of its own
+    source_words: tuple[int, ...]  # the word of each piece; </s> is a separate word
     target_words: tuple[int, ...]
     spelled: tuple[tuple[str, ...], tuple[str, ...]]  # the words of both sides
     probabilities: Floats  # (T,) of the target pieces
-    alternatives: tuple[tuple[tuple[str, float], ...], ...]  # of each step, the most likely first
+    alternatives: tuple[tuple[tuple[str, float], ...], ...]  # per step, the most likely first
     encoder: Floats  # (N, H, S, S)
     decoder: Floats  # (N, H, T, T): from the step that writes target[t] to inputs[k]
     cross: Floats  # (N, H, T, S): from the step that writes target[t] to source[s]
@@ -70,7 +70,7 @@ class Inspection:
         return heatmap(self.cross[-1].mean(0), self.target, self.source, about)
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON; weights are 16-bit integers, 65,535 for 1, in base64."""
+        """Return a JSON object; weights are base64 of 16-bit integers, where 65,535 means 1."""
         return {
             "model": self.model,
             "languages": list(self.languages),
@@ -126,7 +126,7 @@ class Inspector:
     def inspect_all(
         self, sources: Sequence[str], targets: Sequence[str] | None = None
     ) -> Iterator[Inspection]:
-        """Inspect many sentences, in order; they are translated in batches unless given."""
+        """Inspect many sentences, in order; without `targets`, they are translated in batches."""
         encoded = [self._encode(source, self.codec.source, "sentence") for source in sources]
         if targets is None:
             return map(self._inspect, encoded, self._translate(encoded))
@@ -219,7 +219,7 @@ def _words(tokens: Sequence[int], subwords: Coder) -> tuple[int, ...]:
 
 
 def _spell_words(tokens: Sequence[int], words: Sequence[int], subwords: Coder) -> tuple[str, ...]:
-    """Return the text of each word; its pieces alone may be parts of letters."""
+    """Return the text of each word; a single piece may be only part of a letter."""
     texts = []
     for _, group in itertools.groupby(zip(words, tokens, strict=True), key=lambda pair: pair[0]):
         ids = [token for _, token in group]
@@ -229,7 +229,7 @@ def _spell_words(tokens: Sequence[int], words: Sequence[int], subwords: Coder) -
 
 
 def _word_of_each_letter(text: str) -> list[int]:
-    """Return the word of each letter; punctuation at either end of a word is a word of its own.
+    """Return the word of each letter; punctuation at either end of a word is a separate word.
 
     So the full stop does not belong to the last word of a sentence, and "don't" is one word.
     """
@@ -247,7 +247,7 @@ def _word_of_each_letter(text: str) -> list[int]:
 
 
 def _are_marks(text: str) -> list[bool]:
-    """Return which letters are punctuation or symbols; accents are as the letter before them."""
+    """Return which letters are punctuation or symbols; accents count as the letter before them."""
     marks: list[bool] = []
     for letter in text:
         category = unicodedata.category(letter)

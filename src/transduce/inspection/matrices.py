@@ -20,7 +20,7 @@ KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
 Floats = npt.NDArray[np.float32]
 
 CONTINUES = "\N{MIDDLE DOT}"  # before a piece that continues a word
-SPACE = "\N{OPEN BOX}"  # for a piece of white space
+SPACE = "\N{OPEN BOX}"  # stands for white space
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +37,7 @@ class AttentionMatrices:
     def of(cls, inspection: "Inspection", kind: str, *, words: bool = False) -> Self:
         """Return one kind of attention; with `words`, the pieces of a word are merged.
 
-        The weights that the pieces of a word receive are added, those they give are averaged.
+        The weights that the pieces of a word receive are added; the weights they give are averaged.
         """
         if kind not in KINDS:
             raise BadInput(
@@ -93,7 +93,7 @@ class AttentionMatrices:
         return list(dict.fromkeys(numbers)) or list(range(1, self.heads + 1))
 
     def describe(self, layer: int, heads: Sequence[int], *, mean: bool = False) -> str:
-        """Name a layer and heads."""
+        """Describe a layer and heads in words."""
         text = f"layer {layer} of {self.layers}"
         if len(heads) == 1:
             return f"{text}, head {heads[0]} of {self.heads}"
@@ -109,7 +109,7 @@ class AttentionMatrices:
         return cast("Floats", self.weights[self.layer(layer) - 1, chosen].mean(0))
 
     def find(self, word: str) -> list[int]:
-        """Return the queries that are a word, ignoring case; refuse a word that is not there."""
+        """Return the queries equal to a word, ignoring case; refuse a word that does not occur."""
         labels = [label.removeprefix(CONTINUES) for label in self.queries]
         wanted = word.strip().casefold()
         indices = [index for index, label in enumerate(labels) if label.casefold() == wanted]
@@ -127,7 +127,7 @@ class _Side(NamedTuple):
     spelled: tuple[str, ...]  # the words
 
     def membership(self) -> Floats:
-        """Return which pieces belong to each word. (words, pieces), 1 or 0."""
+        """Return a 0/1 matrix of the pieces of each word. (words, pieces)."""
         numbers = np.arange(len(self.spelled))[:, None]
         return np.asarray(numbers == np.array(self.words), dtype=np.float32)
 

@@ -1,4 +1,4 @@
-"""An attention map that a notebook shows, and that can be saved as a picture."""
+"""An attention map for notebooks that can be saved as a picture."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ def attention_map(
     heads: Sequence[int] = (),
     words: bool = True,
 ) -> AttentionMap:
-    """Return a map for a notebook: of a layer (the last), the mean of some heads (of all).
+    """Return a map for a notebook: the mean of some heads (default all) of a layer (default last).
 
     `kind` is encoder, decoder or cross. Layers and heads count from 1, as in the paper's figures.
     `words` merges the pieces of a word. `.save("map.svg")` writes it as a picture.

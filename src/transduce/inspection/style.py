@@ -1,4 +1,4 @@
-"""The style of pictures, and how they are saved."""
+"""The style of pictures, and saving them."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ENDINGS = (".png", ".svg", ".pdf")
-# No dates, so that equal pictures give equal files. The mark allows us to replace them later.
+# No dates, so that equal pictures give equal files. The mark identifies our files, which may be
+# overwritten later.
 METADATA: dict[str, dict[str, str | None]] = {
     ".png": {"Software": FILE_MARK},
     ".svg": {"Creator": FILE_MARK, "Date": None},
@@ -60,7 +61,7 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def drawing_style() -> Iterator[None]:
-    """Set our style inside the block; the caller's own matplotlib settings are unchanged."""
+    """Set our style inside the block, without changing the caller's matplotlib settings."""
     try:
         import matplotlib as mpl
         from matplotlib.font_manager import fontManager
@@ -77,12 +78,12 @@ def drawing_style() -> Iterator[None]:
 
 
 def drawable(text: str) -> str:
-    """Return a text that matplotlib can draw and does not read as a formula."""
+    """Return text that matplotlib can draw and does not parse as a formula."""
     return text.encode("utf-8", "replace").decode().replace("$", r"\$")
 
 
 def save(figure: "Figure", path: str | Path) -> None:
-    """Write a picture in the format of its file name; equal pictures give equal files."""
+    """Write a picture in the format given by its file name; equal pictures give equal files."""
     path = Path(path)
     ending = check_ending(path)
     with drawing_style(), atomic_write(path) as temporary:

@@ -29,7 +29,7 @@ from transduce.errors import BadInput, BadSetting, did_you_mean
 __all__ = ["LANGUAGES", "SPLITS", "SplitName", "pairs", "stream"]
 
 LANGUAGES = ("en", "de")
-CONSTRUCTIONS: dict[Construction, int] = {  # and how often each is used
+CONSTRUCTIONS: dict[Construction, int] = {  # with relative frequencies
     statements.statement: 220,
     statements.fronted: 80,
     statements.yes_or_no: 60,
@@ -61,7 +61,7 @@ CONSTRUCTIONS: dict[Construction, int] = {  # and how often each is used
     subordinates.in_order_to: 25,
 }
 MENU = weighted(CONSTRUCTIONS)
-MAX_REPEATS = 100_000  # sentences in a row without a new one
+MAX_REPEATS = 100_000  # consecutive sentences without a new one
 
 
 def pairs(count: int, split: SplitName = "train", seed: int = 1) -> list[tuple[str, str]]:
@@ -97,7 +97,8 @@ def stream(split: SplitName, seed: int = 1) -> Iterator[tuple[str, str]]:
         construction = dice.pick(MENU)
         sentence = construction(dice)
         while repeats_itself(sentence) or not belongs_to(sentence, split):
-            sentence = construction(dice)  # the same one, so that all splits have the same mixture
+            # Retry with the same construction, so that all splits have the same mixture.
+            sentence = construction(dice)
         pair = sentence.write()
         repeats += 1
         in_other_split = split != "train" and held_out_split(pair.de) != split

@@ -2,7 +2,7 @@
 
 In German the finite verb is second, first or last, and the rest of the verb is at the end: "Sie
 ruft ihren Bruder an", "Ruft sie ihren Bruder an?", "weil sie ihren Bruder anruft". Between them
-are, in this order: pronouns, the time, definite objects, the frequency, nicht, the manner, the
+come, in this order: pronouns, the time, definite objects, the frequency, nicht, the manner, the
 place, indefinite objects, and the complement of the verb (a goal, a predicate, an object with a
 preposition). Before nicht, the time follows the definite objects: "Sie ruft ihn heute nicht an".
 """

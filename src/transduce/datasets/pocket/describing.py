@@ -59,7 +59,8 @@ MENUS: dict[str, tuple[Menu, Menu, Menu]] = {
     "had": ((A,), (COUNTED, BARE, MANY), (BARE,)),
     "plain": ((THE, THE, THIS), (THE, THE, THIS), (THE,)),
     "generic": ((), (BARE,), (BARE,)),
-    "head": ((THE, THE, THE, A), (THE, THE, COUNTED, MANY), (THE,)),  # of a relative clause
+    # The head of a relative clause.
+    "head": ((THE, THE, THE, A), (THE, THE, COUNTED, MANY), (THE,)),
 }
 SMALL_COUNTS = COUNTS[:11]
 
@@ -112,7 +113,7 @@ def suits(choice: Choice, noun: Noun, role: str, *, plural: bool, subject: Phras
 
 
 def determine(dice: Dice, choice: Choice, subject: Phrase | None) -> Determiner:
-    """Return the determiner for a choice of the menus."""
+    """Return the determiner for a choice from the menus."""
     if choice == OWN:
         return possessive(dice, subject)
     if choice == NAMED:
@@ -219,7 +220,7 @@ def next_to(dice: Dice) -> Place:
 
 
 def on_or_in(dice: Dice, case: int) -> Place:
-    """Draw a place of a thing: in the dative where it is, in the accusative where it is put."""
+    """Draw a place on or in a thing: dative for where it is, accusative for where it is put."""
     if dice.chance(0.6):
         phrase, words = known(dice, SURFACES), ("on", "auf")
         if dice.chance(0.25):

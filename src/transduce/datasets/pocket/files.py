@@ -1,4 +1,4 @@
-"""The built-in corpus as text files, in a folder that a later command may write again."""
+"""The built-in corpus as text files, in a folder that a later command may overwrite."""
 
 import contextlib
 import hashlib
@@ -33,7 +33,7 @@ def write(
 ) -> Paths:
     """Write `train` training pairs and `held_out` pairs of each other split; return the files.
 
-    Other files are never overwritten, and files of this function only with `overwrite`.
+    Existing files are overwritten only if this function wrote them and `overwrite` is set.
     """
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file: expected a folder for the texts")
@@ -54,7 +54,7 @@ def write(
             "continue with the same numbers and the same seed, or choose another folder"
         )
     if changed or record is None:
-        # Until all files are written, both the old and the new text of each are ours.
+        # Record old and new hashes: an interrupted write leaves a mixture of both.
         _write_record(
             folder, {name: sorted({new[name], existing.get(name, new[name])}) for name in new}
         )
@@ -98,7 +98,7 @@ def _existing_hashes(
             if hashes[path.name] in (new[path.name], *(record or {}).get(path.name, ())):
                 continue
         elif record is not None and path.name not in new:
-            continue  # another file beside ours
+            continue  # an unrelated file
         raise BadInput(
             f"{folder} holds {path.name}, which transduce did not write: choose another folder, "
             "or move it away"

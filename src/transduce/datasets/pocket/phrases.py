@@ -18,7 +18,7 @@ from transduce.datasets.pocket.words import (
 
 # The position of a phrase in the German clause: pronouns, definite phrases, indefinite phrases.
 Kind = Literal["pronoun", "definite", "indefinite"]
-Endings = tuple[str, ...]  # case times gender, as in the tables below
+Endings = tuple[str, ...]  # by case and gender, as in the tables below
 
 
 class Pair(NamedTuple):
@@ -146,7 +146,7 @@ def noun_phrase(
         gender=gender,
         kind=which.kind,
         human=human,
-        owner=OWNERS.get(gender) if human else None,  # das Mädchen: sein or ihr, so none
+        owner=OWNERS.get(gender) if human else None,  # das Mädchen: sein or ihr, so no possessive
         determiner=which,
         adjective=adjective,
         noun=noun,

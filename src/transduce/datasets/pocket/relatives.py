@@ -64,7 +64,7 @@ OPEN: Tenses = weighted({"present": 30, "past": 45, "modal": 25})
 
 
 def relative(dice: Dice, head: Phrase, main: Verb) -> Relative:
-    """Draw a relative clause about the head, with another verb than the main clause."""
+    """Draw a relative clause about the head, with a different verb from the main clause."""
     drawn = any_relative(dice, head)
     while drawn.clause.verb.key == main.key:
         drawn = any_relative(dice, head)
@@ -172,7 +172,7 @@ def about_the_object(dice: Dice) -> Sentence:
     subject = subject_of(dice, verb)
     noun = dice.pick([noun for noun in verb.objects if noun in HEADS and noun is not subject.noun])
     head = describe(dice, noun, "head", None, 0.12)
-    clause = draw(dice, verb, subject, OPEN, denial=0, timed=False, placed=False)
+    clause = draw(dice, verb, subject, OPEN, p_negated=0, timed=False, placed=False)
     clause.phrases = [subject, head]
     clause.close = prepositional(*verb.preposition, head) if verb.preposition else None
     if clause.accusative:

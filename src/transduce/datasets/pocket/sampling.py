@@ -137,11 +137,11 @@ def draw(
     subject: Phrase | None = None,
     tenses: Tenses = ANY,
     *,
-    denial: float = 0.16,
+    p_negated: float = 0.16,
     timed: bool = True,
     placed: bool = True,
 ) -> Clause:
-    """Draw a clause, negated with probability `denial`; it may have a time and a place."""
+    """Draw a clause, negated with probability `p_negated`; it may have a time and a place."""
     verb = verb or draw_verb(dice)
     subject = subject or subject_of(dice, verb)
     clause = Clause(verb, subject, draw_tense(dice, verb, tenses), phrases=[subject])
@@ -150,7 +150,7 @@ def draw(
     complete(dice, clause)
     if timed and clause.tense == "habit" and gives_one_thing(clause):
         clause.tense = "past"
-    if can_be_negated(clause) and dice.chance(denial):
+    if can_be_negated(clause) and dice.chance(p_negated):
         clause.negated = True
     if timed:
         add_time(dice, clause)
@@ -210,7 +210,7 @@ def put_somewhere(dice: Dice, clause: Clause) -> None:
 
 
 def add_person(dice: Dice, clause: Clause) -> None:
-    """Sometimes add for whom or from whom."""
+    """Sometimes add a person: for or from somebody."""
     uses = clause.verb.uses
     if "for" in uses and dice.chance(0.15):
         clause.close = another_person(dice, clause, "for", "für", ACCUSATIVE)
@@ -219,7 +219,7 @@ def add_person(dice: Dice, clause: Clause) -> None:
 
 
 def add_place(dice: Dice, clause: Clause) -> None:
-    """Sometimes add where or with whom."""
+    """Sometimes add a place or a companion."""
     uses = clause.verb.uses
     if "with" in uses and dice.chance(0.25):
         clause.manner = another_person(dice, clause, "with", "mit", DATIVE)
@@ -229,7 +229,7 @@ def add_place(dice: Dice, clause: Clause) -> None:
 
 
 def another_person(dice: Dice, clause: Clause, en: str, de: str, case: int) -> Pair:
-    """Draw another person than the subject, after a preposition."""
+    """Draw a person other than the subject, after a preposition."""
     phrase = other_person(dice, SOMEBODY, clause.subject, "known")
     clause.phrases.append(phrase)
     return prepositional(en, de, case, phrase)
@@ -260,7 +260,7 @@ def state(
     subject: Phrase,
     tense: Tense,
     adjectives: Sequence[Adjective] = (),
-    denial: float = 0.15,
+    p_negated: float = 0.15,
 ) -> Clause:
     """Draw a clause with an adjective as predicate: is tired, war müde."""
     if not adjectives:
@@ -268,7 +268,7 @@ def state(
     adjective = dice.pick(adjectives)
     clause = Clause(TO_BE, subject, tense, phrases=[subject], predicate=adjective)
     clause.close = Pair(adjective.en, adjective.alone)
-    if can_be_negated(clause) and dice.chance(denial):
+    if can_be_negated(clause) and dice.chance(p_negated):
         clause.negated = True
     elif adjective.en not in UNGRADED and dice.chance(0.2):
         clause.close = Pair(f"very {adjective.en}", f"sehr {adjective.alone}")

@@ -1,4 +1,4 @@
-"""Whole sentences before they are written, and how clauses are joined."""
+"""Whole sentences before they are written as text, and the joining of clauses."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from transduce.datasets.pocket.phrases import Pair
 
 
 class Sentence(NamedTuple):
-    """A sentence that is not written yet: most are dropped, and writing takes most of the time."""
+    """A sentence not yet written as text: most are dropped, and writing is the slow part."""
 
     clauses: list[Clause]
     write: Callable[[], Pair]
@@ -19,7 +19,7 @@ Construction = Callable[[Dice], Sentence]
 
 
 def finished(en: str, de: str, mark: str = ".") -> Pair:
-    """Add a capital at the start and a punctuation mark at the end."""
+    """Add a capital letter at the start and a punctuation mark at the end."""
     return Pair(en[0].upper() + en[1:] + mark, de[0].upper() + de[1:] + mark)
 
 

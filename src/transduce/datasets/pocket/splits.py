@@ -1,11 +1,11 @@
 """Which sentences are for training and which are held out.
 
-5% of all combinations are reserved by a checksum of their German lemmas: of an adjective and a
-noun, of a verb and a noun, of a verb and a construction (a modal verb, a conjunction, a relative
-clause, the passive, ...). No training sentence has a reserved combination, not even across
-clauses. A held-out sentence has one in direct relation: the adjective with its noun, or the verb
-with a word of its own clause. Sentences with one only across clauses are in no split. So the split
-of a sentence depends on its words alone, and not on how it was drawn.
+A checksum of the German lemmas reserves 5% of all combinations of an adjective and a noun, a verb
+and a noun, and a verb and a construction (a modal verb, a conjunction, a relative clause, the
+passive, ...). No training sentence has a reserved combination, not even across clauses. A held-out
+sentence has one in direct relation: the adjective with its noun, or the verb with a word in its own
+clause. Sentences with one only across clauses are in no split. So the split of a sentence depends
+only on its words, not on how it was drawn.
 """
 
 import zlib

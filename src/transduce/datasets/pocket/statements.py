@@ -88,7 +88,7 @@ def fronted(dice: Dice) -> Sentence:
 def yes_or_no(dice: Dice) -> Sentence:
     """Draw a yes-no question."""
     verb = draw_verb(dice)
-    return question(draw(dice, verb, subject_of_question(dice, verb), denial=0))
+    return question(draw(dice, verb, subject_of_question(dice, verb), p_negated=0))
 
 
 def subject_of_question(dice: Dice, verb: Verb) -> Phrase:
@@ -116,7 +116,9 @@ def liking(dice: Dice) -> Sentence:
     return question(clause) if dice.chance(0.25) else plain(clause)
 
 
-NOUNS_OF = {adjective.en: nouns_that_are(" ".join(adjective.tags)) for adjective in ADJECTIVES}
+NOUNS_BY_ADJECTIVE = {
+    adjective.en: nouns_that_are(" ".join(adjective.tags)) for adjective in ADJECTIVES
+}
 
 
 def described(dice: Dice) -> Sentence:
@@ -126,7 +128,7 @@ def described(dice: Dice) -> Sentence:
     if feeling and dice.chance(0.3):
         subject = dice.pick(PRONOUNS)
     else:
-        subject = describe(dice, dice.pick(NOUNS_OF[adjective.en]), "known", None, 0)
+        subject = describe(dice, dice.pick(NOUNS_BY_ADJECTIVE[adjective.en]), "known", None, 0)
     tense: Tense = dice.pick(("present", "present", "past"))
     clause = state(dice, subject, tense, [adjective])
     if tense == "past" and feeling and not clause.negated:
@@ -139,13 +141,13 @@ KINDS = (
     *("person", "grown", "pet", "farm", "beast", "text", "show"),
     *("goods", "clothes", "load", "building", "town"),
 )
-OF_KIND = {kind: nouns_that_are(kind) for kind in KINDS}
+NOUNS_BY_KIND = {kind: nouns_that_are(kind) for kind in KINDS}
 
 
 def compared(dice: Dice) -> Sentence:
     """Compare two nouns of the same kind: bigger than, größer als."""
     adjective = dice.pick(COMPARABLE)
-    nouns = OF_KIND[dice.pick([kind for kind in KINDS if kind in adjective.tags])]
+    nouns = NOUNS_BY_KIND[dice.pick([kind for kind in KINDS if kind in adjective.tags])]
     subject = describe(dice, dice.pick(nouns), "known", None, 0)
     other = thing(dice, nouns, subject, "known")
     assert adjective.more
@@ -262,7 +264,7 @@ def who_does(dice: Dice) -> Sentence:
     verb = draw_verb(dice)
     while not verb.personal:
         verb = draw_verb(dice)
-    return plain(draw(dice, verb, WHO, ASKED, denial=0.1), "?")
+    return plain(draw(dice, verb, WHO, ASKED, p_negated=0.1), "?")
 
 
 def all_are(verb: Verb, tag: str) -> bool:
@@ -281,7 +283,7 @@ ASKABLE = tuple(
 def what_or_whom(dice: Dice) -> Sentence:
     """Ask for the object; who is wen or wem, depending on the verb."""
     verb = dice.pick(ASKABLE)
-    clause = draw(dice, verb, subject_of_question(dice, verb), ASKED, denial=0, placed=False)
+    clause = draw(dice, verb, subject_of_question(dice, verb), ASKED, p_negated=0, placed=False)
     object_ = clause.accusative
     case = ACCUSATIVE if object_ else DATIVE
     without_objects(clause)
@@ -314,7 +316,7 @@ def where(dice: Dice) -> Sentence:
     """Ask for a place: wo for being there, wohin for going there."""
     verb = dice.pick(WHERE)
     subject = subject_of_question(dice, verb)
-    clause = draw(dice, verb, subject, ASKED, denial=0, timed=verb is not TO_BE, placed=False)
+    clause = draw(dice, verb, subject, ASKED, p_negated=0, timed=verb is not TO_BE, placed=False)
     if verb.frame in ("motion", "posture"):
         without_objects(clause)
     return question_with(Pair("where", "wohin" if verb.frame == "motion" else "wo"), clause)
@@ -325,8 +327,8 @@ def when_or_why(dice: Dice) -> Sentence:
     verb = draw_active(dice)
     subject = subject_of_question(dice, verb)
     if dice.chance(0.5):
-        return question_with(Pair("why", "warum"), draw(dice, verb, subject, ASKED, denial=0.2))
-    clause = draw(dice, verb, subject, ASKED, denial=0, timed=False)
+        return question_with(Pair("why", "warum"), draw(dice, verb, subject, ASKED, p_negated=0.2))
+    clause = draw(dice, verb, subject, ASKED, p_negated=0, timed=False)
     return question_with(Pair("when", "wann"), clause)
 
 

@@ -42,7 +42,7 @@ ANIMAL_STATES = ("hungry", "thirsty", "tired", "sick", "young", "old", "big", "s
 def because_or_although(dice: Dice) -> Sentence:
     """Draw a clause with because or although."""
     tenses: Tenses = ("past",) if dice.chance(0.35) else ("present", "present", "modal")
-    main = draw(dice, draw_active(dice), tenses=tenses, denial=0.2)
+    main = draw(dice, draw_active(dice), tenses=tenses, p_negated=0.2)
     past = main.tense == "past" or (main.modal is not None and main.modal.adverbs == "past")
     sub = background(dice, main, "past" if past else "present")
     word = dice.pick((BECAUSE, BECAUSE, ALTHOUGH))
@@ -73,7 +73,7 @@ def background(dice: Dice, main: Clause, tense: Tense) -> Clause:
 
 
 def circumstance(dice: Dice, tense: Tense) -> Clause:
-    """Draw a reason in another person, or in the weather."""
+    """Draw a reason: somebody else's state, or the weather."""
     if tense == "present" and dice.chance(0.2):
         return Clause(dice.pick(WEATHER), ES)
     named = dice.chance(0.2)
@@ -92,7 +92,7 @@ class Reason(NamedTuple):
 
 
 def read_reasons() -> tuple[Reason, ...]:
-    """Read the reasons of the lexicon."""
+    """Read the reasons from the lexicon."""
     verbs = {
         f"{verb.base}~{verb.particle}".strip("~"): verb
         for verb in BY_FRAME["transitive"]
@@ -134,7 +134,7 @@ def because_it(dice: Dice) -> Sentence:
     noun, adjective = dice.pick(reason.despite if although else reason.because)
     thing = describe(dice, noun, "object", None, 0)
     main = with_object(dice, reason.verb, thing, ("present", "past"))
-    sub = state(dice, IT[thing.gender], main.tense, [adjective], denial=0)
+    sub = state(dice, IT[thing.gender], main.tense, [adjective], p_negated=0)
     sub.phrases = [gap(thing)]
     return joined(main, sub, ALTHOUGH if although else BECAUSE)
 
@@ -145,7 +145,7 @@ def if_it(dice: Dice) -> Sentence:
     denied = dice.chance(0.4)
     noun, adjective = dice.pick(reason.despite if denied else reason.because)
     thing = describe(dice, noun, "known", None, 0)
-    sub = state(dice, thing, "present", [adjective], denial=0)
+    sub = state(dice, thing, "present", [adjective], p_negated=0)
     main = with_object(dice, reason.verb, IT[thing.gender], ("modal",))
     main.modal = dice.pick(MODALS_NOW)
     main.negated = denied and main.subject.kind != "indefinite"
@@ -158,10 +158,10 @@ def if_it(dice: Dice) -> Sentence:
 
 def if_or_when(dice: Dice) -> Sentence:
     """Draw a condition; when in the present is wenn too."""
-    verb = draw_active(dice, "ask")  # "asks him when" would have another meaning
+    verb = draw_active(dice, "ask")  # "asks him when" would have a different meaning
     habit = dice.chance(0.4)
     tenses: Tenses = ("habit",) if habit else ("modal",)
-    main = draw(dice, verb, tenses=tenses, timed=False, denial=0.25)
+    main = draw(dice, verb, tenses=tenses, timed=False, p_negated=0.25)
     if not habit:
         main.modal = dice.pick(MODALS_NOW) if dice.chance(0.5) else FUTURE
     sub = condition(dice, pronoun_for(main.subject))
@@ -191,26 +191,26 @@ def shows_present(clause: Clause) -> bool:
 def when_it_happened(dice: Dice) -> Sentence:
     """Say when something happened: when in the past is als."""
     main = draw(dice, draw_active(dice, "ask"), tenses=("past",), timed=False)
-    sub = draw(dice, dice.pick(MOMENTS), tenses=("past",), timed=False, denial=0)
+    sub = draw(dice, dice.pick(MOMENTS), tenses=("past",), timed=False, p_negated=0)
     return joined(main, sub, Pair("when", "als"), first=dice.chance(0.6))
 
 
 def while_it_lasts(dice: Dice) -> Sentence:
     """Say what happens at the same time."""
-    main = draw(dice, draw_active(dice), tenses=("present",), timed=False, denial=0)
+    main = draw(dice, draw_active(dice), tenses=("present",), timed=False, p_negated=0)
     verb = draw_active(dice, main.verb.base)
-    sub = draw(dice, verb, tenses=("present",), timed=False, denial=0)
+    sub = draw(dice, verb, tenses=("present",), timed=False, p_negated=0)
     return joined(main, sub, Pair("while", "während"), first=dice.chance(0.5))
 
 
 def before_it_begins(dice: Dice) -> Sentence:
     """Say what comes first."""
-    main = draw(dice, draw_active(dice), tenses=("modal",), timed=False, denial=0)
+    main = draw(dice, draw_active(dice), tenses=("modal",), timed=False, p_negated=0)
     main.modal = dice.pick(MODALS_NOW)
     subject = pronoun_for(main.subject)
     if subject is not None and not subject.human:
         subject = None
-    sub = draw(dice, draw_active(dice, "lasts"), subject, ("habit",), timed=False, denial=0)
+    sub = draw(dice, draw_active(dice, "lasts"), subject, ("habit",), timed=False, p_negated=0)
     return joined(main, sub, Pair("before", "bevor"), first=dice.chance(0.4))
 
 
@@ -249,15 +249,15 @@ def whether(dice: Dice) -> Sentence:
     main = speaker(dice, dice.pick(WHETHER))
     roll = dice.random()
     if roll < 0.4:
-        word, sub = Pair("whether", "ob"), draw(dice, tenses=EMBEDDED, denial=0)
+        word, sub = Pair("whether", "ob"), draw(dice, tenses=EMBEDDED, p_negated=0)
     elif roll < 0.6:
         verb = draw_active(dice)
-        word, sub = Pair("when", "wann"), draw(dice, verb, tenses=ASKED, denial=0, timed=False)
+        word, sub = Pair("when", "wann"), draw(dice, verb, tenses=ASKED, p_negated=0, timed=False)
     elif roll < 0.8:
         word, sub = Pair("why", "warum"), draw(dice, tenses=ASKED)
     else:
         sub = draw(
-            dice, TO_BE, subject_of(dice, TO_BE, "known"), ("present",), denial=0, timed=False
+            dice, TO_BE, subject_of(dice, TO_BE, "known"), ("present",), p_negated=0, timed=False
         )
         word, sub = Pair("where", "wo"), without_objects(sub)
     if main.verb is not TO_KNOW:
@@ -294,7 +294,7 @@ def to_do(dice: Dice) -> Sentence:
     active = draw_active(dice)
     while not can_be_planned(active) or (active.frame == "intransitive" and verb.base == "forget"):
         active = draw_active(dice)
-    inner = draw(dice, active, gap(subject), ("habit",), timed=False, placed=False, denial=0)
+    inner = draw(dice, active, gap(subject), ("habit",), timed=False, placed=False, p_negated=0)
     return Sentence(
         [main, inner],
         lambda: finished(
@@ -306,9 +306,9 @@ def to_do(dice: Dice) -> Sentence:
 def in_order_to(dice: Dice) -> Sentence:
     """Say why somebody goes somewhere: um ein Buch zu kaufen."""
     tenses: Tenses = ("present", "past", "modal")
-    main = draw(dice, dice.pick(BY_FRAME["motion"]), None, tenses, denial=0, timed=False)
+    main = draw(dice, dice.pick(BY_FRAME["motion"]), None, tenses, p_negated=0, timed=False)
     aim, subject = dice.pick(AIMS), gap(main.subject)
-    inner = draw(dice, aim, subject, ("habit",), timed=False, placed=False, denial=0)
+    inner = draw(dice, aim, subject, ("habit",), timed=False, placed=False, p_negated=0)
     marked(inner, "um zu")
     return Sentence(
         [main, inner],

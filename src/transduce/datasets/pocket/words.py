@@ -117,7 +117,7 @@ VOWELS = "aeiou"
 
 
 def rows(table: str) -> list[list[str]]:
-    """Split a table of the lexicon into its cells."""
+    """Split a lexicon table into its cells."""
     return [[cell.strip() for cell in line.split("|")] for line in table.strip().splitlines()]
 
 
@@ -145,7 +145,7 @@ def english_ing(word: str) -> str:
 
 
 def german_present(infinitive: str, third: str) -> tuple[str, ...]:
-    """Conjugate a verb for ich, du, er, wir, sie from its infinitive and its er-form."""
+    """Conjugate a verb for ich, du, er, wir, sie, given its infinitive and er-form."""
     if infinitive in IRREGULAR_PRESENT:
         return IRREGULAR_PRESENT[infinitive]
     if infinitive.endswith("eln"):
@@ -162,7 +162,7 @@ def dative_plural(plural: str) -> str:
     return plural if plural.endswith(("n", "s")) else plural + "n"
 
 
-ONE_NUMBER: dict[str, Numbers] = {"-": "singular", "=": "plural", "0": "mass"}
+NUMBER_BY_MARK: dict[str, Numbers] = {"-": "singular", "=": "plural", "0": "mass"}
 
 
 def read_noun(row: list[str], tags: str) -> Noun:
@@ -173,13 +173,13 @@ def read_noun(row: list[str], tags: str) -> Noun:
     marks = uses.split()
     where = marks.pop(0).split(":") if ":" in uses else None
     other = plural if gender == "w" else lemma
-    many = lemma if plural in ONE_NUMBER else plural
+    many = lemma if plural in NUMBER_BY_MARK else plural
     plurals = [singular] if plural == "=" else [*irregular, english_s(singular)]
     return Noun(
         en=(singular, plurals[0]),
         de=((lemma, other, other), (many, many, dative_plural(many))),
         gender="mfnw".index(gender) % 3,
-        numbers=ONE_NUMBER.get(plural, "both"),
+        numbers=NUMBER_BY_MARK.get(plural, "both"),
         tags=frozenset([*marks, *tags.split(), singular]),
         place=(where[0], where[1]) if where else None,
         key=lemma,
@@ -217,7 +217,7 @@ def read_verb(row: list[str], frame: str) -> Verb:
         wanted = wanted[3:]
     marks = frozenset([*uses.split(), *(wanted if frame == "speech" else [])])
     aspects: tuple[Aspect, ...] = ("simple", "state", "event")
-    doers = nouns_that_are(subjects)
+    subject_nouns = nouns_that_are(subjects)
     return Verb(
         base=base,
         third="has" if base == "have" else english_s(base),
@@ -234,12 +234,12 @@ def read_verb(row: list[str], frame: str) -> Verb:
         with_sein=bool(sein),
         frame=frame,
         aspect=next((aspect for aspect in aspects if aspect in marks), "activity"),
-        subjects=doers,
+        subjects=subject_nouns,
         objects=nouns_that_are(" ".join(wanted)),
         preposition=preposition,
         uses=marks,
         key=prefix + infinitive,
-        personal=any("person" in noun.tags for noun in doers),
+        personal=any("person" in noun.tags for noun in subject_nouns),
     )
 
 
