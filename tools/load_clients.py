@@ -1,7 +1,8 @@
 """Clients of a load test: closed loop (each waits for its answer) and open loop (fixed rate).
 
-The HTTP client is hand-made: clients share the cores with the service. A request takes 0.06 ms of
-processor time here, and 4 ms with httpx (1,500 requests of 32 clients on a busy machine).
+The HTTP client is written by hand, because clients share the cores with the service. A request
+takes 0.06 ms of processor time here, and 4 ms with httpx (1,500 requests from 32 clients on a busy
+machine).
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 
 HOST = "127.0.0.1"
 TIMEOUT = 120.0  # seconds, after which a request counts as not answered
-MAX_TRIES = 100  # of a request that the service answers with 503
+MAX_TRIES = 100  # for a request that is answered with 503
 MAX_PAUSE = 30.0  # seconds, even if Retry-After is longer
 NO_ANSWER = "no answer"
 MAX_RECOVERY = 120.0  # seconds
@@ -121,7 +122,7 @@ class Connection:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def send(self, request: bytes) -> Response | None:
-        """Send a request; return None without an answer."""
+        """Send a request; return None if there is no answer."""
         tries = 2 if self._streams is not None else 1  # an idle connection may have been closed
         for _ in range(tries):
             with contextlib.suppress(OSError, EOFError, TimeoutError):
@@ -166,7 +167,7 @@ def closed_loop(
     seconds: float = 3600.0,
     on_second: OnSecond = lambda elapsed, load: None,
 ) -> Load:
-    """Let clients send the texts in this order, each the next one when it has its answer.
+    """Send the texts in order; each client sends the next one when it has its answer.
 
     Ends after `seconds` or with the last text. 503 is retried after Retry-After.
     """
@@ -219,7 +220,7 @@ def open_loop(
     seed: int,
     on_second: OnSecond = lambda elapsed, load: None,
 ) -> tuple[Load, float | None]:
-    """Send requests at random times (a Poisson process), whether answers have come or not.
+    """Send requests at random times (a Poisson process), without waiting for answers.
 
     Return the load and the seconds until a single client's latency is at most `normal` again;
     None: never.
@@ -297,7 +298,7 @@ async def _recovery(
 
 
 def _run(run: Callable[[Load], Awaitable[None]], on_second: OnSecond) -> Load:
-    """Run clients; call `on_second` every second; note their processor time."""
+    """Run clients; call `on_second` every second; record their processor time."""
     load = Load()
 
     async def tick(start: float) -> None:

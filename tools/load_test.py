@@ -1,11 +1,11 @@
 """Load test of the service. Prints JSON; progress goes to stderr.
 
-    python tools/load_test.py RUN TEXT                               # speed beside `translate`
+    python tools/load_test.py RUN TEXT                               # speed against `translate`
     python tools/load_test.py RUN TEXT --seconds 300 --clients 64    # memory under sustained load
     python tools/load_test.py RUN TEXT --overload --seconds 900      # at twice its capacity
 
 Every answer is compared with what `translate` writes. The service and a Translator run with the
-same engine and settings, each in a process of its own; without --seconds they take turns.
+same engine and settings, each in its own process; without --seconds they take turns.
 """
 
 import argparse
@@ -37,14 +37,14 @@ MIX_SEED = 1
 MAX_MIX = 8  # lines of a mixed text
 SINGLE = 50  # texts that a single client sends alone
 CAPACITY_SECONDS = 30.0  # at most, to measure the capacity before an overload
-OVERLOAD_FACTOR = 2.0  # of the capacity
+OVERLOAD_FACTOR = 2.0  # times the capacity
 NORMAL_FACTOR = 2.0  # times the slowest answer to a single client before the overload
 OVERLOAD_SECONDS = 60.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """The model, the text and the load; an engine is named as `bench translate` takes it."""
+    """The model, the text and the load; engines are named as for `bench translate`."""
 
     run: Path
     source: str
@@ -90,13 +90,13 @@ def both_sides(plan: Plan, first: str) -> Iterator[Sides]:
 
 
 def compare(plan: Plan) -> dict[str, Any]:
-    """Measure the service and `translate` on all lines of a text, by turns."""
+    """Measure the service and `translate` on all lines of a text, in turn."""
     lines = plan.read()
     with both_sides(plan, lines[0]) as sides:
         texts = Texts(lines, sides.expected(lines), plan.settings)
         loads: list[Load] = []
         speeds: list[float] = []
-        for number in range(1 + plan.rounds):  # the first round is for warming up
+        for number in range(1 + plan.rounds):  # the first round is a warm-up
             translated = sides.translate(lines)
             speeds.append(len(lines) / translated.seconds)
             order = iter(range(len(lines)))
@@ -137,7 +137,7 @@ def endure(plan: Plan, seconds: float) -> dict[str, Any]:
 
 
 class Overload(NamedTuple):
-    """Measurements of a service that is offered more than it can take."""
+    """Measurements of a service that gets more requests than it can answer."""
 
     before: Load  # closed loop: its capacity
     load: Load
@@ -158,9 +158,9 @@ class Overload(NamedTuple):
 
 
 def overload(plan: Plan, seconds: float, seed: int = 1) -> Overload:
-    """Offer a service twice its capacity.
+    """Send a service requests at twice its capacity.
 
-    Requests under way at the same time have different texts, so that each is searched on its own.
+    Concurrent requests have different texts, so that each is searched separately.
     """
     lines = list(dict.fromkeys(plan.read()))
     queue = max(1, min(plan.queue, len(lines) // 2))
@@ -212,7 +212,7 @@ def memory_to_json(sizes: Sequence[int]) -> dict[str, Any]:
 
 
 def mix(lines: Sequence[str]) -> list[str]:
-    """Return the lines, paragraphs joined from several, and texts of several lines."""
+    """Return the lines, paragraphs joined from several lines, and texts of several lines."""
     draw = random.Random(MIX_SEED)
 
     def several() -> list[str]:

@@ -1,9 +1,10 @@
-"""Time the page of the service in Chromium. Prints JSON.
+"""Measure load and translation times of the service's page in Chromium. Prints JSON.
 
     python tools/page_timing.py RUN TEXT --words 20 --sentences 20 --visits 10
 
-Milliseconds from the start of a first visit to the first paint and to the page being ready, and
-from the last key of a sentence to its translation on the screen. Needs Chromium and playwright.
+Times are in milliseconds: from the start of a first visit to the first paint and until the page is
+ready, and from the last keystroke of a sentence to its translation on the screen.
+Needs Chromium and playwright.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from transduce.system.processes import cores
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-WORDS_TOLERANCE = 0.2  # share of --words by which a sentence may be longer or shorter
+WORDS_TOLERANCE = 0.2  # fraction of --words by which a sentence may be longer or shorter
 TIMEOUT = 60_000  # milliseconds
 
 WAIT_UNTIL_READY = """() => new Promise((done) => {
@@ -39,7 +40,7 @@ PAINT_AND_READY = """() => [
   performance.getEntriesByName("first-contentful-paint")[0].startTime,
   performance.getEntriesByName("ready")[0].startTime,
 ]"""
-# The status line changes with every translation; it is painted with the next frame but one.
+# The status line changes with every translation; it is painted two frames later.
 TIME_NEXT_TRANSLATION = """(timeout) => {
   let start;
   const text = document.getElementById("text");
@@ -57,7 +58,7 @@ TIME_NEXT_TRANSLATION = """(timeout) => {
 
 
 def choose_lines(source: str, words: int, count: int) -> list[str]:
-    """Return lines of about so many words, each typed text once: the page caches translations."""
+    """Return different lines of about this many words: the page caches translations."""
     lines, _ = read_texts(source)
     fitting = [x for x in lines if abs(len(x.split()) - words) <= WORDS_TOLERANCE * words]
     chosen = [*{line[:-1]: line for line in fitting}.values()][:count]

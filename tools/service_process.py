@@ -1,4 +1,4 @@
-"""`transduce serve` in a process of its own, for load tests and page timing."""
+"""`transduce serve` in a separate process, for load tests and page timing."""
 
 import contextlib
 import re

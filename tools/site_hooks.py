@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def on_config(config: "MkDocsConfig") -> None:
-    """Replace the folders `commands/` and `api/` of the navigation by the generated pages."""
+    """Replace the folders `commands/` and `api/` in the navigation with the generated pages."""
     generated: dict[str, Any] = {
         "commands/": _nested(commands.pages()),
         "api/": [{title: uri} for uri, (title, _) in api.pages().items()],
@@ -54,7 +54,7 @@ def on_page_content(html: str, **_: object) -> str:
 
 
 def _nested(pages: dict[str, tuple[tuple[str, ...], str]]) -> list[Any]:
-    """Return the navigation of the commands, with those of a group below its name."""
+    """Return the navigation for the commands, with subcommands below their group."""
     nav: list[Any] = []
     groups: dict[str, list[Any]] = {}
     for uri, (words, _) in pages.items():

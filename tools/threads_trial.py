@@ -2,9 +2,9 @@
 
     python tools/threads_trial.py --seconds 60
 
-Models have the size of the paper's base model and random weights. Each thread translates random
+The models have the size of the paper's base model and random weights. Each thread translates random
 batches of 1 to 200 sentences: two threads with a model each, then two threads that share a model.
-A single thread comes first, for comparison. Sentences per second are those of all threads together.
+A single thread comes first, for comparison. Sentences per second are counted over all threads.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def jobs(random: np.random.Generator, count: int) -> list[Job]:
 def work(
     searching: TorchEngine, end: float, seed: int, most: int, done: list[tuple[float, int]]
 ) -> None:
-    """Translate batches until `end`; append (time, number of sentences) of each to `done`."""
+    """Translate batches until `end`; append the time and size of each to `done`."""
     random = np.random.default_rng(seed)
     while time.monotonic() < end:
         batch = jobs(random, most if most < 200 else int(random.integers(1, 201)))
@@ -60,7 +60,7 @@ def work(
 
 
 def trial(name: str, engines: list[TorchEngine], seconds: float, most: int = 200) -> None:
-    """Run one thread for each engine of the list, and print errors and speed."""
+    """Run one thread for each engine in the list, and print errors and speed."""
     done: list[tuple[float, int]] = []
     began = time.monotonic()
     with ThreadPoolExecutor(len(engines)) as pool:

@@ -1,1 +1,1 @@
-"""The site: what its pages are made of, beside the texts of docs/."""
+"""Generators for the pages of the site that are not in docs/."""

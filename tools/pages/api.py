@@ -1,4 +1,4 @@
-"""The reference of the Python API, generated from docstrings, signatures and fields."""
+"""The Python API reference, generated from docstrings, signatures and fields."""
 
 import ast
 import dataclasses
@@ -13,7 +13,7 @@ from pages.markdown import table
 from transduce import errors as error_module
 from transduce.settings.base import Settings
 
-# Page: its title and its names, below `transduce`. Other public names go to a last page, "More".
+# The title of each page and its names in `transduce`. Other public names are on the page "More".
 PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "translating": (
         "Translating",
@@ -44,7 +44,7 @@ MEMBERS = {
     "Transformer": ("forward_padded",),
     **dict.fromkeys(("ModelConfig", "TrainConfig", "SearchConfig"), OF_SETTINGS),
 }
-COLUMNS = 88  # width of a signature in one line
+COLUMNS = 88  # maximum width of a signature on one line
 
 
 def pages() -> dict[str, tuple[str, str]]:
@@ -63,7 +63,7 @@ def pages() -> dict[str, tuple[str, str]]:
 
 
 def resolve(name: str) -> Any:
-    """Return the object of a name below the package: Translator, inspection.save."""
+    """Return the object with a name relative to the package: Translator, inspection.save."""
     module, _, attribute = f"transduce.{name}".rpartition(".")
     return getattr(importlib.import_module(module), attribute)
 
@@ -113,7 +113,7 @@ def signature(thing: Any) -> str:
 
 
 def fields(thing: type) -> Iterator[tuple[str, str, str]]:
-    """Yield the name, type and meaning of each field; its comment is the meaning."""
+    """Yield the name, type and meaning (from its comment) of each field."""
     lines = textwrap.dedent(inspect.getsource(thing)).splitlines()
     (body,) = ast.parse("\n".join(lines)).body
     assert isinstance(body, ast.ClassDef)
@@ -176,7 +176,7 @@ def members(thing: type) -> Iterator[tuple[str, Any]]:
 
 
 def _called(thing: type) -> bool:
-    """Return whether users call the class: not those with `load`, and not dataclasses."""
+    """Return whether users call the class: it has no `load` and is not a dataclass."""
     return not hasattr(thing, "load") and not dataclasses.is_dataclass(thing)
 
 

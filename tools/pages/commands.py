@@ -24,7 +24,7 @@ EXAMPLE = re.compile(r"^(?:\w+=\S+ )*(?:transduce|torchrun|cat|echo|curl|pip|mak
 
 @cache
 def tree() -> Any:
-    """Return the command line as a click command; typer has its own copy of click since 0.27."""
+    """Return the command line as a click command; typer bundles its own click since 0.27."""
     return get_command(app)
 
 
@@ -37,7 +37,7 @@ def walk(command: Any = None, before: tuple[str, ...] = ()) -> Iterator[Named]:
 
 
 def pages() -> dict[str, tuple[tuple[str, ...], str]]:
-    """Return the words and the text of each page, by its path in the site."""
+    """Return the words and the text of each page, by path in the site."""
     texts: dict[str, tuple[tuple[str, ...], str]] = {"commands/index.md": ((), _index())}
     for words, command in walk():
         texts[f"commands/{'-'.join(words)}.md"] = words, page(words, command)
@@ -80,7 +80,7 @@ def usage(title: str, arguments: list[Any], options: list[Any]) -> str:
 def prose(text: str | None) -> str:
     """Convert a help text from terminal markup to Markdown."""
     text = inspect.cleandoc(text or "")
-    # Lines that begin bold are a list.
+    # Lines that begin with bold text become list items.
     text = re.sub(r"^(?=\[bold\])", "- ", text, flags=re.MULTILINE)
     return MARKUP.sub(
         lambda match: {"bold": "**", "italic": "*", "dim": ""}[match[2]], escaped(text)

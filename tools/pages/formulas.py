@@ -12,7 +12,7 @@ UNSUPPORTED = re.compile("|".join(map(re.escape, REPLACED)))
 
 
 def to_mathml(page: str) -> str:
-    """Replace the formulas of an HTML page, which arithmatex has marked, by MathML."""
+    """Replace the formulas in an HTML page, which arithmatex has marked, with MathML."""
     if 'class="arithmatex"' not in page:
         return page
 

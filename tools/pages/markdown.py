@@ -1,4 +1,4 @@
-"""Markdown that the generated pages have in common."""
+"""Markdown shared by the generated pages."""
 
 from collections.abc import Sequence
 

@@ -14,14 +14,14 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "notebooks/first-translator.ipynb": "notebook.md",
 }
-# Files of code that have a page if a page links to them, and their languages.
+# Suffixes and languages of code files, which get a page if another page links to them.
 CODE = {".py": "python", ".toml": "toml", ".yml": "yaml", ".yaml": "yaml", ".sh": "bash"}
 NOT_SEARCHED = "---\nsearch:\n  exclude: true\nhide:\n  - toc\n---\n\n"
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[\w.-]+)?(?=\))")
 
 
 def origin(page: str) -> str:
-    """Return the file that a page is made from, relative to the project's root."""
+    """Return the file that a page is generated from, relative to the project's root."""
     for file, uri in PAGES.items():
         if uri == page:
             return file
@@ -61,14 +61,14 @@ def rewrite_links(text: str, page: str) -> str:
 
 
 def linked_code(texts: dict[str, str]) -> set[str]:
-    """Return the code files that texts link to; `texts` has them by their file."""
+    """Return the code files that the texts link to; `texts` maps a file to its text."""
     links = [(file, match[1]) for file, text in texts.items() for match in LINK.finditer(text)]
     targets = {target(link, file) for file, link in links}
     return {file for file in targets if file and (place(file) or "").startswith("source/")}
 
 
 def code_page(file: str) -> str:
-    """Return the page of a file of code; the fence is longer than any in the code."""
+    """Return the page for a code file; its fence is longer than any in the code."""
     code = (ROOT / file).read_text(encoding="utf-8")
     fence = "~" * 10
     language = CODE[Path(file).suffix]

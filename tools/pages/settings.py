@@ -1,4 +1,4 @@
-"""The page of settings, generated from the fields of the configurations."""
+"""The settings page, generated from the fields of the configurations."""
 
 import re
 

@@ -1,6 +1,6 @@
 """CSS, JavaScript and HTML shared by the pages of serving, inspection and experiments.
 
-Imports nothing of transduce. Other packages read the files below FOLDER:
+It imports nothing from transduce. Other packages read the files in FOLDER:
 
 - `base.css`, `theme.js`, `head.html`: colours and type, dark mode, the head of self-contained pages
 - `explorer/`: the interactive attention explorer; `explorer.js` starts it
@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent
 
 
 def read(path: Path) -> str:
-    """Return the text of a file of a page."""
+    """Return the text of a file."""
     return path.read_text(encoding="utf-8")
 
 

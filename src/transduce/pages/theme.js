@@ -3,7 +3,7 @@
 const systemTheme = matchMedia("(prefers-color-scheme: dark)");
 let themeOfPage = null; // the choice if storage is disabled
 
-// Return "light", "dark", or null: as the system.
+// Return "light", "dark", or null to follow the system.
 function chosenTheme() {
   try {
     return localStorage.getItem("theme");

@@ -15,13 +15,13 @@ from transduce.serving.origins import ANY, HostNames, host_names, parse_origins
 class Access:
     """Access rules; by default everybody is answered and nothing is logged."""
 
-    names: HostNames | Collection[str] = ()  # that are answered to; none: all
-    origins: Collection[str] = ()  # of other sites whose pages may send requests
-    keys: Keys | None = None  # each request needs one of them
+    names: HostNames | Collection[str] = ()  # host names of the service; empty: any
+    origins: Collection[str] = ()  # other sites whose pages may send requests
+    keys: Keys | None = None  # each request needs one
     proxies: Collection[str] = ()  # whose X-Forwarded-For is trusted
     log_requests: bool = False
     log_texts: bool = False
-    show_examples: bool = True  # validation sentences of the runs, on the pages
+    show_examples: bool = True  # show validation sentences of the runs on the pages
 
     @classmethod
     def from_options(
@@ -38,7 +38,7 @@ class Access:
         log_texts: bool = False,
         show_examples: bool = True,
     ) -> "Access":
-        """Return the rules for a socket, as the options of the command set them; warn by `say`."""
+        """Return the rules that the command-line options set; `say` prints warnings."""
         keys, warning = read_keys(key_file)
         if warning:
             say(f"warning: {warning}")

@@ -1,4 +1,4 @@
-"""The app: its routes."""
+"""The FastAPI app and its routes."""
 
 import asyncio
 import time
@@ -45,7 +45,7 @@ ERRORS = {
     503: "The queue is full; see Retry-After.",
     504: "The answer took too long.",
 }
-REFUSALS = (401, 403, 429)  # of any request
+REFUSALS = (401, 403, 429)  # any request may get one
 LIBRE = "LibreTranslate"
 LANGUAGES, SETTINGS = "/languages", "/frontend/settings"  # LibreTranslate's; they need no key
 Responses = dict[int | str, dict[str, Any]]
@@ -185,7 +185,7 @@ def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) ->
         client = admission_of(request).client
         work = inspections.inspect(model, wanted.source, wanted.target, client)
         inspection = await run_while_connected(request, work, service.limits.timeout)
-        return await asyncio.to_thread(inspection.to_json)  # it may have megabytes
+        return await asyncio.to_thread(inspection.to_json)  # the JSON may have megabytes
 
     @app.post(
         "/api/inspect",

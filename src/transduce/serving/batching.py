@@ -1,13 +1,14 @@
-"""Sentences of many requests, searched together.
+"""Batching: sentences from many requests are searched together.
 
-The sentences of a request wait in its ticket. As many threads as the engine can use each take a
-batch. The sentences of a batch have the same search settings. Clients take turns, then the settings
-of a client; within a batch, clients and their requests contribute one sentence in turn. So neither
-a long text, nor many requests, nor many settings of one client hold up another client.
+The sentences of a request wait in its ticket. There are as many threads as the engine can use, and
+each takes a batch. All sentences in a batch have the same search settings. Clients take turns, and
+so do the settings of each client; within a batch, clients and their requests contribute one
+sentence in turn. So a client with a long text, many requests or many settings does not hold up
+other clients.
 
 While a batch is searched, the next one fills; an idle service starts at once. Equal sentences are
-searched once, and recent results are cached: a user who types at the end of a paragraph sends all
-of it with every key.
+searched once, and recent results are cached: a user who types at the end of a paragraph sends
+all of it after every keystroke.
 """
 
 import asyncio
@@ -21,8 +22,8 @@ from dataclasses import dataclass, field
 from transduce.config import SearchConfig
 from transduce.translation.types import Engine, Hypothesis, Job
 
-# After a batch, a thread waits for the next requests of the same clients: this share of the time
-# that the batch took, and at most this many seconds.
+# After a batch, a thread waits for the next requests from the same clients: for this fraction of
+# the time that the batch took, and at most this many seconds.
 LINGER, MAX_LINGER = 0.1, 0.05
 
 Hypotheses = list[Hypothesis]
@@ -36,7 +37,7 @@ class Sentence:
 
     job: Job
     key: Key
-    waiters: list[tuple["Ticket", int]] = field(default_factory=list)  # with the index in it
+    waiters: list[tuple["Ticket", int]] = field(default_factory=list)  # each with the index in it
     taken: bool = False  # by a thread
 
 
@@ -79,13 +80,13 @@ class Batcher:
         self.engine, self.on_batch, self.cache_size = engine, on_batch, cache_size
         self.lanes = engine.lanes()
         self._queues: OrderedDict[Owner, OrderedDict[SearchConfig, deque[Ticket]]] = OrderedDict()
-        self._tickets: set[Ticket] = set()  # of requests that wait
+        self._tickets: set[Ticket] = set()  # of waiting requests
         self._pending: dict[Key, Sentence] = {}  # waiting or being searched
         self._cache: OrderedDict[Key, Hypotheses] = OrderedDict()  # least recently used first
         self._change = threading.Condition()
         self._threads: list[threading.Thread] = []
-        self._stop = threading.Event()  # of these threads
-        self._searching = 0  # sentences
+        self._stop = threading.Event()  # stops these threads
+        self._searching = 0  # sentences being searched
 
     async def search(
         self, jobs: Sequence[Job], config: SearchConfig, owner: Owner = None
@@ -96,7 +97,7 @@ class Batcher:
         ticket = Ticket(len(jobs))
         with self._change:
             self._add(ticket, jobs, config, owner)
-        ticket.loop.call_soon(self._wake)  # requests of the same moment are batched together
+        ticket.loop.call_soon(self._wake)  # requests that arrive together are batched together
         self._tickets.add(ticket)
         try:
             await ticket.done
@@ -129,7 +130,7 @@ class Batcher:
     def _wake(self) -> None:
         with self._change:
             if not self._threads:
-                # Threads of an earlier start may still search: each start has its own event.
+                # Threads from an earlier start may still search, so each start has its own event.
                 self._stop = stop = threading.Event()
                 self._threads = [
                     threading.Thread(target=self._work, args=(lane, stop), daemon=True)
@@ -204,7 +205,7 @@ class Batcher:
             tickets = turns.popleft()
             ticket = tickets.popleft()
             sentence = ticket.sentences.popleft()
-            if not sentence.taken:  # another ticket may have it too
+            if not sentence.taken:  # another ticket may contain it too
                 sentence.taken = True
                 batch.append(sentence)
             if ticket.sentences:
@@ -233,7 +234,7 @@ class Batcher:
                 jobs = [sentence.job for sentence in batch]
                 for index, hypotheses in lane.search(jobs, batch[0].key[0], len(jobs)):
                     self._deliver(waiting.pop(index), hypotheses)
-            except Exception as error:  # raised in the requests that wait
+            except Exception as error:  # re-raised in the waiting requests
                 for sentence in waiting.values():
                     self._deliver(sentence, error)
             with self._change:

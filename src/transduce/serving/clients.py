@@ -1,7 +1,8 @@
-"""Limits of each client: its request rate, its concurrent requests, its share of the queue.
+"""Limits per client: request rate, concurrent requests, and share of the queue.
 
-A client is a key if there are keys, else an IP address; of IPv6 the /64 network, because one
-machine may use all of its addresses. Only the most recent clients are kept.
+A client is identified by its key if keys are in use, otherwise by its IP address. For IPv6 it is
+the /64 network, because one machine may use all addresses in it. Only the most recent clients are
+kept.
 """
 
 import functools
@@ -20,8 +21,8 @@ from transduce.serving.limits import Limits
 from transduce.serving.problems import Problem, retry_later
 
 MAX_CLIENTS = 10_000
-ATTEMPTS = 10  # with wrong keys per minute and address
-NETWORK = 64  # bits of an IPv6 address that one customer is given
+ATTEMPTS = 10  # wrong keys per minute and address
+NETWORK = 64  # prefix length in bits of the IPv6 network that one customer is given
 UNKNOWN = "unknown"  # the client of a socket without an address
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -37,7 +38,7 @@ class TokenBucket:
         self._time = now
 
     def wait(self, now: float) -> float:
-        """Return the seconds until there is a token."""
+        """Return the seconds until a token is available."""
         refill = (now - self._time) * self._per_minute / 60
         self._tokens = min(self._per_minute, self._tokens + refill)
         self._time = now
@@ -50,10 +51,10 @@ class TokenBucket:
 
 @dataclass(eq=False, slots=True)
 class Client:
-    """The current use of one client."""
+    """The current usage by one client."""
 
     rate: TokenBucket | None
-    attempts: TokenBucket  # with wrong keys
+    attempts: TokenBucket  # rate limit for wrong keys
     max_requests: int  # concurrent; 0: no limit
     requests: int = 0  # in progress
     sentences: int = 0  # waiting or being searched
@@ -67,11 +68,11 @@ class Admission:
 
     def __init__(self, clients: "Clients", address: str) -> None:
         self._clients, self._address = clients, address
-        self._authenticated = False  # or no key is needed
+        self._authenticated = False  # true also if no key is needed
         self.client: Client | None = None
 
     def admit(self, key: bytes | None, *, free: bool) -> None:
-        """Admit or refuse the request; a `free` one needs no key, or brings it in its body."""
+        """Admit or refuse the request; a `free` one needs no key or sends it in its body."""
         self.client = self._clients.admit(self._address, key, free=free)
         self._authenticated = not free or self._clients.keys is None
 
@@ -107,7 +108,7 @@ class Clients:
         return Admission(self, self.address(scope))
 
     def address(self, scope: Scope) -> str:
-        """Return the client's address: behind trusted proxies, the last other one they forward."""
+        """Return the client's address; behind proxies, the last forwarded untrusted address."""
         client = scope.get("client")
         host = normalize(client[0]) if client else UNKNOWN
         if host not in self.proxies:
@@ -116,13 +117,13 @@ class Clients:
         for part in reversed(forwarded.decode("latin-1").split(",")):
             address = parse_address(part.strip())
             if address is None:
-                break  # entries before it are not trustworthy
+                break  # earlier entries are not trustworthy
             if str(address) not in self.proxies:
                 return group(str(address))
         return UNKNOWN  # the proxy does not forward an address
 
     def admit(self, address: str, key: bytes | None, *, free: bool) -> Client:
-        """Count a request of the client of an address or a key, or refuse it."""
+        """Count a request from the client with this address or key, or refuse it."""
         now = self._clock()
         name = address
         if self.keys is not None and not free:
@@ -183,7 +184,7 @@ def normalize(address: str) -> str:
 
 @functools.lru_cache(1024)
 def group(address: str) -> str:
-    """Return the address, or the network of an IPv6 address."""
+    """Return an IPv4 address as it is, and an IPv6 address as its network."""
     parsed = parse_address(address)
     if isinstance(parsed, ipaddress.IPv6Address):
         return str(ipaddress.ip_network((parsed, NETWORK), strict=False))

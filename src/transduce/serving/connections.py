@@ -1,4 +1,4 @@
-"""The time for which each connection has been idle.
+"""How long each connection has been idle.
 
 uvicorn has no timeout for the head of a request, and its `limit_concurrency` does not tell clients
 apart: a single client with silent connections could lock out all others.
@@ -17,7 +17,7 @@ Address = tuple[str, int]
 
 
 class IdleConnections:
-    """The time of the last request of each connection, by the client's address and port."""
+    """The time of the last request on each connection, by the client's address and port."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -1,6 +1,6 @@
 """The parameters of a LibreTranslate request: JSON, forms and the query string.
 
-Starlette's parser of forms needs python-multipart, and holds files; parameters are small and few.
+Starlette's form parser needs python-multipart and supports files, which are not needed here.
 """
 
 import json
@@ -18,7 +18,7 @@ from transduce.serving.requests import FORM, JSON, media_type, read_body, requir
 
 MULTIPART = "multipart/form-data"
 TYPES = (JSON, FORM, MULTIPART)
-# A match begins only at the start of a line, so the time is linear in the length of a part's head.
+# A match begins only at the start of a line, so matching takes linear time.
 NAME = re.compile(rb'^content-disposition:[^\r\n]*;[ \t]*name="([^"\r\n]*)"', re.I | re.M)
 FILE = re.compile(rb"^content-disposition:[^\r\n]*;[ \t]*filename\*?=", re.I | re.M)
 

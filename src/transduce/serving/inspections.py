@@ -1,4 +1,4 @@
-"""Attention of single sentences. torch loads the models in the background, in one thread."""
+"""The attention of single sentences. torch loads the models in one background thread."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ class Inspections:
         self._executor: ThreadPoolExecutor | None = None
 
     def load(self) -> None:
-        """Start to load all models that are not loaded yet."""
+        """Start loading all models that are not loaded yet."""
         for model in self._models:
             if model.name not in self._inspectors:
                 self._inspectors[model.name] = self._submit(lambda model=model: _load(model))  # type: ignore[misc]
@@ -51,7 +51,7 @@ class Inspections:
     async def inspect(
         self, model: ServedModel, source: str, target: str | None, client: Client | None = None
     ) -> "Inspection":
-        """Return the attention weights of a model for a sentence."""
+        """Return a model's attention weights for a sentence."""
         with self._slot(client):
             inspection = await self._inspect(model, source, target)
         weights = (inspection.encoder, inspection.decoder, inspection.cross)
@@ -66,7 +66,7 @@ class Inspections:
 
     @contextlib.contextmanager
     def _slot(self, client: Client | None) -> Iterator[None]:
-        """Count an inspection, or refuse it if there are too many, or too many of this client."""
+        """Count an inspection, or refuse it if there are too many, or too many from this client."""
         if self.active >= self.limits.inspections:
             raise retry_later(503, f"{self.active} inspections are waiting", 2)
         share = max(1, int(SHARE * self.limits.inspections))
@@ -95,7 +95,7 @@ class Inspections:
 
     async def _inspector(self, model: ServedModel) -> "Inspector":
         try:
-            # A client that disconnects must not cancel the loading.
+            # A client that disconnects must not cancel loading.
             return await asyncio.shield(asyncio.wrap_future(self._inspectors[model.name]))
         except Exception as error:
             logger.error("torch could not load %s", model.name, exc_info=error)
@@ -121,7 +121,7 @@ def _load(model: ServedModel) -> "Inspector":
 def _use_one_core() -> None:
     """Limit torch to one core in this thread only: translation needs the others.
 
-    A thread's setting also applies to threads that start later, so another thread resets it.
+    A thread's setting also applies to threads that start later, so a temporary thread resets it.
     """
     import torch
 

@@ -25,7 +25,7 @@ class Keys:
     def find(self, given: bytes) -> int | None:
         """Return the index of a key; None if it is unknown.
 
-        The key is compared with all, so that the time does not depend on the key.
+        The key is compared with all keys, so that the time does not depend on it.
         """
         digest, index = _digest(given), None
         for number, known in enumerate(self._digests):
@@ -48,7 +48,7 @@ def key_in(headers: Headers) -> bytes | None:
 def read_keys(
     file: Path | None, environment: Mapping[str, str] = os.environ
 ) -> tuple[Keys | None, str]:
-    """Return the keys of a file and of the environment (None: there are none), and a warning."""
+    """Return the keys from a file and the environment (None: there are none), and a warning."""
     keys: dict[str, None] = {}
     warning = ""
     if file is not None:
@@ -74,7 +74,7 @@ def _read(file: Path) -> tuple[str, int]:
 
 
 def _parse(text: str, where: str) -> Iterator[str]:
-    """Yield the keys of a text. Messages never show a key."""
+    """Yield the keys in a text. Error messages never show a key."""
     for number, line in enumerate(text.splitlines(), start=1):
         key = line.strip()
         if not key or key.startswith("#"):

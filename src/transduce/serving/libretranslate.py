@@ -20,13 +20,13 @@ from transduce.serving.schemas import DetectRequest, LibreFields, LibreRequest
 from transduce.serving.service import Service, in_background, search_config
 
 AUTO = "auto"
-FRONTEND_TIMEOUT = 500  # milliseconds after the last key: LibreTranslate's default
+FRONTEND_TIMEOUT = 500  # milliseconds after the last keystroke: LibreTranslate's default
 
 R = TypeVar("R", bound=LibreFields)
 
 
 async def read_request(request: Request, service: Service, schema: type[R]) -> R:
-    """Read a request, and check its key if no header has one."""
+    """Read a request, and check the key in its body if no header has one."""
     fields = await read_fields(request, service.limits)
     key = fields.get("api_key")
     admission_of(request).show_key(key.encode("utf-8", "replace") if isinstance(key, str) else b"")
@@ -111,7 +111,7 @@ def languages(models: Iterable[ServedModel]) -> list[dict[str, Any]]:
 
 
 def find_model(models: Iterable[ServedModel], source: str, target: str) -> ServedModel:
-    """Return the first model for a pair of languages; auto: the only one with the target."""
+    """Return the first model for a pair of languages; `auto`: the only one with this target."""
     pairs = {model.languages: model for model in reversed([*models])}
     fitting = [pair for pair in pairs if pair[1] == target and source in (pair[0], AUTO)]
     if len(fitting) == 1:
@@ -130,7 +130,7 @@ def ranked_texts(
 ) -> list[list[str]]:
     """Return the distinct translations of each text, best first.
 
-    Translation k joins the k-th candidate of each sentence, or its last.
+    Translation k joins the k-th candidate of each sentence, or the last one if there are fewer.
     """
     texts = []
     for text in translated:

@@ -1,38 +1,38 @@
-"""Limits of the service, with one default each."""
+"""The limits of the service and their defaults."""
 
 from dataclasses import dataclass
 
-BEAM = NBEST = 16  # maximum of a request
+BEAM = NBEST = 16  # the maximum in a request
 ALPHA = 10.0
 RATE, PER_CLIENT = 600, 16  # defaults for clients on other machines
-SHARE = 0.5  # of the queue that one such client may fill
+SHARE = 0.5  # the part of the queue that one such client may fill
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """The size of requests, of the queue and of connections, and the time they may take."""
+    """Limits on the size of requests and the queue, on connections, and on time."""
 
-    characters: int = 50_000  # of the text of a request
-    texts: int = 1_000  # in the list of one request
-    queue: int = 2_000  # sentences of all requests that wait or are searched
-    wait: float = 4.0  # seconds until a request's turn, as estimated; above it the answer is 503
+    characters: int = 50_000  # in the text of a request
+    texts: int = 1_000  # in one request
+    queue: int = 2_000  # sentences that wait or are being searched, over all requests
+    wait: float = 4.0  # estimated seconds until a request's turn; above this, the answer is 503
     timeout: float = 60.0  # seconds for an answer
-    rate: int | None = None  # requests per minute of a client; 0: no limit; None: RATE if remote
-    per_client: int | None = None  # concurrent requests of a client; likewise
-    connections: int = 1_000  # open at the same time, of all clients
-    remember: int = 2_000  # cached sentences of each model
-    inspections: int = 8  # that wait or run
+    rate: int | None = None  # requests per minute and client; 0: no limit; None: RATE if remote
+    per_client: int | None = None  # concurrent requests per client; 0 and None likewise
+    connections: int = 1_000  # open at the same time, over all clients
+    remember: int = 2_000  # cached sentences per model
+    inspections: int = 8  # that wait or run at the same time
     weights: int = 8_000_000  # attention weights in one answer: 21 MB
     receiving: float = 10.0  # seconds for the head of a request, and for its body
     head: int = 65_536  # bytes of the request line and headers
 
     @property
     def body(self) -> int:
-        r"""Bytes of a request's body: a character may take 12 as \ud83d\ude00 or %F0…."""
+        r"""Bytes in a request's body: a character may take 12 as \ud83d\ude00 or %F0…."""
         return 12 * self.characters + 65_536
 
     def for_client(self, *, local: bool) -> tuple[int, int]:
-        """Return the requests per minute and the concurrent requests of a client; 0: no limit.
+        """Return a client's limits: requests per minute, and concurrent requests; 0: no limit.
 
         The defaults apply to clients on other machines only.
         """

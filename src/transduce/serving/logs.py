@@ -1,4 +1,4 @@
-"""The log of the service. It never contains keys, and texts of clients only on request."""
+"""The log of the service. It never contains keys, and contains clients' texts only on request."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from typing import Any
 
 import h11
 
-MAX_PATH = 200  # characters of a path in a line
+MAX_PATH = 200  # characters of a path that are logged
 FORMAT = "%(asctime)s %(message)s"
 
 logger = logging.getLogger("transduce.serving")
@@ -40,7 +40,7 @@ def log_request(method: str, path: str, status: int, seconds: float) -> None:
 
 
 def log_text(text: str) -> None:
-    """Log a text of a client, whole, on one line."""
+    """Log a client's text in full, on one line."""
     logger.info("text: %s", printable(text))
 
 
@@ -64,9 +64,9 @@ def traceback_without_values(error: BaseException) -> str:
 
 
 def log_loop_error(_: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
-    """Log an error of the event loop, without the values that asyncio's handler would show."""
+    """Log an error in the event loop, without the values that asyncio's handler would show."""
     error = context.get("exception")
-    if isinstance(error, h11.ProtocolError):  # bad HTTP of a client that already has its answer
+    if isinstance(error, h11.ProtocolError):  # bad HTTP from a client that already has its answer
         return
     if isinstance(error, Exception):
         log_error("background task failed", error)

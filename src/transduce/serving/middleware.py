@@ -36,11 +36,14 @@ HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-NO_STORE = (b"cache-control", b"no-store")  # for answers that are not files: they may hold a text
+NO_STORE = (
+    b"cache-control",
+    b"no-store",
+)  # for answers that are not files: they may contain a text
 HEALTH = "/health"  # needs no key and has no rate limit
 KEY_IN_BODY = {"/translate", "/detect"}  # LibreTranslate's clients send theirs as a parameter
-DRAINED, DRAINING = 16 * 2**20, 2.0  # bytes and seconds of a refused body that are read at most
-ADMISSION = "transduce.admission"  # in the scope
+DRAINED, DRAINING = 16 * 2**20, 2.0  # at most these bytes and seconds of a refused body are read
+ADMISSION = "transduce.admission"  # key in the scope
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -56,19 +59,19 @@ class ClientStalled(Exception):
 class Exchange:
     """A request's body and its answer on their way through the middleware.
 
-    It stays between uvicorn and the app because uvicorn neither limits the time that a client may
-    take to read, nor reads a refused body: see the methods.
+    It is needed because uvicorn neither limits how long a client may take to read an answer nor
+    reads the rest of a refused body.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, seconds: float) -> None:
         headers = dict(scope["headers"])
         length = headers.get(b"content-length", b"")
         self._receive, self._send = receive, send
-        self._seconds = seconds  # to wait for a client that does not read
+        self._seconds = seconds  # maximum wait for a client that does not read
         self._chunked = b"transfer-encoding" in headers
         self._closing = headers.get(b"connection") == b"close"
         self._length = int(length) if length.isdigit() and len(length) < 20 else 0
-        self._complete = False  # the body was received to its end
+        self._complete = False  # the whole body was received
         self.status = 0  # of the answer; 0 until it begins
 
     async def receive(self) -> Message:
@@ -99,7 +102,7 @@ class Exchange:
             if not any(name == b"cache-control" for name, _ in headers):
                 headers = [*headers, NO_STORE]
             message["headers"] = [*headers, *HEADERS]
-            if self._chunked and not self._complete:  # do not read the rest: chunks parse slowly
+            if self._chunked and not self._complete:  # do not read the rest: parsing chunks is slow
                 message["headers"].append((b"connection", b"close"))
         try:
             async with asyncio.timeout(self._seconds):
@@ -128,7 +131,7 @@ class ServiceMiddleware:
         """Count requests to `paths` by name; those to `free` paths need no key.
 
         A POST request goes directly to its function, which reads and checks it. The layers of
-        FastAPI would take a third of the time that a request takes besides its search.
+        FastAPI would take a third of the time of a request, not counting the search.
         """
         self.app, self.metrics, self.paths, self.free = app, metrics, paths, free
         self.posts, self.access, self.connections = posts, access, connections

@@ -24,7 +24,7 @@ class ServedModel:
     run: Path
     translator: Translator
     parameters: int
-    examples: tuple[str, ...] = ()  # sentences of its validation set to try
+    examples: tuple[str, ...] = ()  # validation sentences to try
 
     @classmethod
     def load(
@@ -36,7 +36,7 @@ class ServedModel:
         engine: str = "auto",
         quantize: str = "none",
     ) -> "ServedModel":
-        """Load the model of a run folder."""
+        """Load the model from a run folder."""
         translator = Translator.load(run, device=device, engine=engine, quantize=quantize)
         parameters = count_values(weights_file(run, translator.config)[0])
         return cls(name, run, translator, parameters, examples_of(run))
@@ -81,7 +81,7 @@ def examples_of(run: Path) -> tuple[str, ...]:
 
 
 def choose_names(runs: Sequence[Path], given: Sequence[str] = ()) -> list[str]:
-    """Return a name for each run: as given, else its folder's; equal names are numbered."""
+    """Return a name for each run: the given one or its folder's; equal names are numbered."""
     if given and len(given) != len(runs):
         raise BadInput(
             f"{len(given)} names for {len(runs)} runs: give --name once for each run, or never"

@@ -1,7 +1,7 @@
-"""Checks of browsers' requests: the Host header, and the site of the requesting page.
+"""Checks on requests from browsers: the Host header, and the site of the requesting page.
 
 Starlette's TrustedHostMiddleware cannot allow all bare addresses, and its CORSMiddleware adds
-headers but refuses nothing; so the two checks are made here, and CORS headers come from Starlette.
+headers but refuses nothing; so both checks are done here. CORS headers come from Starlette.
 """
 
 import ipaddress
@@ -26,8 +26,8 @@ SAME_SITE = (b"same-origin", b"none")  # Sec-Fetch-Site of our own pages, and of
 class HostNames:
     """The names that a service answers to: these and, if `addresses`, every bare IP address.
 
-    DNS rebinding: a page of another site may have its own name resolve to this machine. Its
-    requests then carry that name, never a bare address.
+    This prevents DNS rebinding, in which another site makes its own name resolve to this machine.
+    Requests from its pages then carry that name, never a bare address.
     """
 
     names: frozenset[str]
@@ -42,9 +42,9 @@ class HostNames:
 
 
 def host_names(listening: socket.socket, host: str, allowed: Iterable[str] = ()) -> HostNames:
-    """Return the names to answer to: those of `allowed` and of this machine.
+    """Return the names to answer to: the allowed ones and those of this machine.
 
-    If other machines can connect, bare addresses too.
+    If other machines can connect, bare addresses are included.
     """
     address = listening.getsockname()[0]
     names = {*LOOPBACK, *(f"[{name}]" if ":" in name else name for name in (host, address))}
@@ -106,9 +106,9 @@ class OriginCheck:
 
 
 def _is_foreign(host: bytes | None, origin: bytes | None, site: bytes | None) -> bool:
-    """Return whether a page of another site asks; programs send neither header.
+    """Return whether a request comes from a page of another site; programs send neither header.
 
-    Sec-Fetch-Site counts first: behind a proxy, Host may have another name than the origin.
+    Sec-Fetch-Site takes precedence: behind a proxy, Host may differ from the origin.
     """
     if site is not None:
         return site not in SAME_SITE

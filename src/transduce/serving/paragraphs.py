@@ -15,7 +15,7 @@ class TranslatedText:
     """One text, translated."""
 
     lines: list[SegmentedText]
-    ends: list[str]  # of the lines
+    ends: list[str]  # the line end of each line
 
     @property
     def characters(self) -> int:
@@ -27,7 +27,7 @@ class TranslatedText:
         return [translator.sentences(line) for line in self.lines]
 
     def join(self, lines: Sequence[Sequence[TranslatedSentence]], rank: int = 0) -> str:
-        """Return the text with the candidate of this rank of each sentence, or its last one."""
+        """Return the text, joined from each sentence's candidate of this rank, or its last one."""
         parts = []
         for sentences, end in zip(lines, self.ends, strict=True):
             for sentence in sentences:

@@ -11,7 +11,7 @@ from transduce.errors import did_you_mean
 
 SHOWN = 60  # characters of a value that a message quotes
 
-# Expected values, by pydantic's names of errors.
+# Descriptions of expected values, by pydantic's error type.
 EXPECTED = {
     "string_type": "text",
     "string_unicode": "text that can be encoded as UTF-8",
@@ -51,7 +51,7 @@ def json_response(
 ) -> Response:
     """Return compact JSON in UTF-8."""
     content = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # A settings file may hold a lone surrogate, which UTF-8 cannot encode.
+    # A settings file may contain a lone surrogate, which UTF-8 cannot encode.
     encoded = content.encode("utf-8", "replace")
     return Response(encoded, status, headers, media_type="application/json")
 
@@ -85,7 +85,7 @@ def unknown_field(name: str, fields: Iterable[str]) -> str:
 
 
 def quote(value: Any) -> str:
-    """Return the beginning of a value of a request as JSON."""
+    """Return the beginning of a value as JSON."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"

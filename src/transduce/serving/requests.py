@@ -24,7 +24,7 @@ def media_type(request: Request) -> str:
 
 
 def require_type(request: Request, *expected: str) -> None:
-    """Refuse a body of another type."""
+    """Refuse a body whose type is not one of those expected."""
     found = media_type(request)
     if found not in expected:
         name = found[:SHOWN] or "nothing"
@@ -32,7 +32,7 @@ def require_type(request: Request, *expected: str) -> None:
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:
-    """Receive a body within the limits of size and time."""
+    """Receive a body within the limits on size and time."""
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > limits.body:
         raise _too_large(limits)

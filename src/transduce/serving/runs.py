@@ -22,8 +22,8 @@ from transduce.serving import schemas
 from transduce.serving.problems import SHOWN, Problem, json_response
 from transduce.system.locks import in_use
 
-POINTS = 2_000  # of a series in one answer; a screen has no more columns
-VALIDATIONS = 200  # whose translations are sent
+POINTS = 2_000  # per series in one answer; a screen has no more columns
+VALIDATIONS = 200  # at most this many are sent with their translations
 RUN_FILES = ("config.json", "metrics.jsonl", ".lock")  # a folder with one of these is a run
 TOKEN = re.compile(r"(\w+)" + 3 * r"\.(\d{1,9})", re.ASCII)  # as in WatchedRun.token
 
@@ -36,10 +36,10 @@ class WatchedRun:
     def __init__(self, name: str, run: Path) -> None:
         self.name, self.run = name, run
         self.log = RunLog(run)
-        self.key = secrets.token_hex(4)  # tokens of another server are void
+        self.key = secrets.token_hex(4)  # makes tokens from other servers void
         self.config: RunConfig | None = None
         self.parameters: int | None = None
-        self.config_time = 0  # of modification; 0: unknown
+        self.config_time = 0  # modification time; 0: unknown
 
     def refresh(self) -> None:
         """Read what was logged since the last time."""
@@ -62,7 +62,7 @@ class WatchedRun:
 
     @property
     def token(self) -> str:
-        """The position of a client that has everything logged so far."""
+        """The log position of a client that has received everything logged so far."""
         log = self.log
         counts = (len(log.training), len(log.validation), len(log.samples))
         return ".".join(map(str, (f"{self.key}{log.restarts}", *counts)))
@@ -134,7 +134,7 @@ class WatchedRun:
         return "finished" if finished else "stopped", "" if logged else "nothing was logged"
 
     def part_done(self) -> float | None:
-        """Return the finished share of the run, 0 to 1; None if it cannot be estimated."""
+        """Return the finished fraction of the run, 0 to 1; None if it cannot be estimated."""
         if not self.log.training or self.config is None:
             return None
         last, config = self.log.training[-1], self.config.train
@@ -145,14 +145,14 @@ class WatchedRun:
             shares.append(last.get("seconds", 0.0) / config.seconds)
         if config.epochs and last.get("epoch"):
             first_epoch = [row["step"] for row in self.log.training if row.get("epoch") == 0]
-            if first_epoch and first_epoch[-1]:  # about as many steps as the other epochs
+            if first_epoch and first_epoch[-1]:  # other epochs have about as many steps
                 shares.append(last["step"] / (first_epoch[-1] * config.epochs))
         return min(1.0, max(shares)) if shares else None
 
     def since(self, token: str, *, show_samples: bool = True) -> Json:
-        """Return what was logged since the answer with this token; everything for another token.
+        """Return what was logged since the answer with this token; everything for an unknown token.
 
-        Numbers are columns. Long series are thinned out; extreme values are kept.
+        Numbers are returned as columns. Long series are thinned out; extreme values are kept.
         """
         log = self.log
         void, counts = True, [0, 0, 0]
@@ -162,7 +162,7 @@ class WatchedRun:
         training, validation, samples = counts
         new = log.samples[samples:] if show_samples else []
         stride = -(-len(new) // VALIDATIONS) or 1
-        shown = new[::-1][::stride][::-1]  # always with the last
+        shown = new[::-1][::stride][::-1]  # always includes the last
         return {
             "name": self.name,
             "token": self.token,

@@ -1,4 +1,4 @@
-"""The fields of requests and answers, from which the OpenAPI description is made."""
+"""The fields of requests and answers. The OpenAPI description is generated from them."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""The app on a socket: uvicorn with its documented settings, and a sweep of idle connections."""
+"""Serving the app on a socket: uvicorn, and a sweep that closes idle connections."""
 
 import asyncio
 import contextlib
@@ -20,10 +20,10 @@ from transduce.serving.limits import Limits
 from transduce.serving.logs import log_loop_error, log_to_stderr
 from transduce.serving.models import ServedModel
 
-SWEEP = 1.0  # seconds between two sweeps
+SWEEP = 1.0  # seconds between sweeps
 RECEIVE_BUFFER = 32_768  # bytes parsed at once: other connections wait meanwhile
-SPARE = 100  # files that the process needs besides its connections
-FILES = 8192  # the limit of open files that the process asks for
+SPARE = 100  # open files that the process needs besides its connections
+FILES = 8192  # the limit on open files that the process requests
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -98,7 +98,7 @@ class Server(uvicorn.Server):
             log_level="error",
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # clients.py reads X-Forwarded-For of --trusted-proxy only
+            proxy_headers=False,  # clients.py reads X-Forwarded-For, from --trusted-proxy only
         )
         super().__init__(config)
         self.app, self.limits, self.on_ready = app, limits, on_ready
@@ -120,10 +120,10 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     async def _sweep(self) -> None:
-        """Close connections that are idle for too long.
+        """Close connections that have been idle for too long.
 
         `server_state.connections` is not documented by uvicorn; a test fails if it disappears.
-        A client that reads its answer slowly has as long as an answer may take.
+        A client that reads its answer slowly may take as long as the timeout for an answer.
         """
         idle: IdleConnections = self.app.state.connections
         limits = self.limits

@@ -1,4 +1,4 @@
-"""Texts to translations for many clients at once, within limits."""
+"""Translation of texts for many clients at once, within limits."""
 
 import asyncio
 import contextlib
@@ -19,9 +19,9 @@ from transduce.serving.models import ServedModel
 from transduce.serving.paragraphs import TranslatedText, split_lines
 from transduce.serving.problems import SHOWN, Problem, retry_later
 
-SHORT = 500  # characters that the event loop splits and encodes itself, within 2 ms
+SHORT = 500  # texts of up to this many characters are prepared in the event loop, within 2 ms
 MAX_RETRY_AFTER = 60  # seconds
-DECAY = 0.9  # weight of earlier batches in the estimate of the speed
+DECAY = 0.9  # weight of earlier batches in the speed estimate
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class Service:
             for model in models
         }
         self.sentences = 0  # waiting or being searched
-        self.requests = 0  # that have such sentences
+        self.requests = 0  # with such sentences
         self._speed = _Speed()
 
     def stop(self) -> None:
@@ -62,7 +62,7 @@ class Service:
         return all(ended)
 
     def find(self, name: str | None) -> ServedModel:
-        """Return a model by its name, or the first."""
+        """Return the model with this name; None: the first model."""
         if not self.models:
             raise Problem(404, "no model is served: start with `transduce serve RUN`")
         if name is None:
@@ -131,7 +131,7 @@ class Service:
 
     def _count_batch(self, name: str, sentences: int, seconds: float) -> None:
         self.metrics.count_batch(name, sentences, seconds)
-        lanes = len(self.batchers[name].lanes)  # that search at the same time
+        lanes = len(self.batchers[name].lanes)  # they search at the same time
         self._speed.add(sentences, seconds / lanes)
 
     @contextlib.contextmanager
@@ -153,7 +153,7 @@ class Service:
             client.sentences += sentences
 
     def _require_share(self, sentences: int, client: Client | None) -> None:
-        """Refuse what never fits into the queue, or exceeds the client's share of it."""
+        """Refuse requests that never fit into the queue or exceed the client's share of it."""
         limit, queued = self.limits.queue, 0
         if client is not None and client.max_requests:
             limit, queued = max(1, int(SHARE * limit)), client.sentences
@@ -172,8 +172,8 @@ class Service:
     def _require_room(self, sentences: int, batcher: Batcher) -> None:
         """Refuse a request if the queue is full or its turn is too far away.
 
-        The first sentence of a request is searched after one of each other request; if these fit
-        into the next batches, it does not wait.
+        Before the first sentence of a request, one sentence of every other request is searched. If
+        all of these fit into the next batches, the request does not wait.
         """
         excess = self.sentences + sentences - self.limits.queue
         together = batcher.engine.batch * len(batcher.lanes)
@@ -189,7 +189,7 @@ class Service:
 
 
 class _Speed:
-    """A running estimate of the sentences that are searched per second."""
+    """A running estimate of the number of sentences searched per second."""
 
     def __init__(self) -> None:
         self._sentences, self._seconds = 1.0, 0.1  # a guess until the first batch
@@ -202,7 +202,7 @@ class _Speed:
         self._measured = True
 
     def seconds(self, sentences: float) -> int:
-        """Return the time for so many sentences, for Retry-After."""
+        """Return the time needed for this many sentences, for Retry-After."""
         needed = math.ceil(sentences * self._seconds / self._sentences)
         return min(MAX_RETRY_AFTER, max(1, needed))
 
@@ -212,11 +212,11 @@ class _Speed:
 
 
 async def in_background(function: Callable[[], T], characters: int) -> T:
-    """Run a function; for a long text in a thread, so that other requests do not wait."""
+    """Run a function, in a thread if the text is long, so that other requests do not wait."""
     return await asyncio.to_thread(function) if characters > SHORT else function()
 
 
-@functools.lru_cache(256)  # validation is slow, and the same settings come again
+@functools.lru_cache(256)  # validation is slow, and settings repeat
 def search_config(
     config: SearchConfig, beam: int | None, alpha: float | None, nbest: int | None
 ) -> SearchConfig:

@@ -2,10 +2,10 @@
 
 base            special tokens, and the interface of all kinds of subwords
 learned         BPE and WordPiece (paper 5.1)
-sentencepiece   SentencePiece models of imported models
+sentencepiece   SentencePiece subwords of imported models
 symbols         a closed set of symbols, for parse trees
 codec           the subwords of source and target, in one file
-extending       new subwords for new text, with unchanged old ones
+extending       new subwords for new text; existing ones are unchanged
 """
 
 from transduce.subwords.base import BOS, EOS, PAD, SPECIAL, UNK, AnyKind, Coder

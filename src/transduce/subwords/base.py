@@ -14,13 +14,13 @@ PAD, BOS, EOS, UNK = 0, 1, 2, 3
 LINE_BREAK = re.compile(rb"[\n\r\0]")
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")  # in the order of their ids
 
-AnyKind = Literal["bpe", "wordpiece", "sentencepiece"]  # the last for imported models only
+AnyKind = Literal["bpe", "wordpiece", "sentencepiece"]  # the last is for imported models only
 
 
 class Coder(Protocol):
     """Text to ids and back, for one language or a joint vocabulary."""
 
-    names: list[str]  # of all ids, all different
+    names: list[str]  # the name of each id; all are different
 
     @property
     def kind(self) -> AnyKind | Literal["symbols"]:
@@ -40,7 +40,7 @@ class Coder(Protocol):
         """Return the text of ids; `<pad>`, `<s>` and `</s>` are skipped."""
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        r"""Return the text of each piece for people, with a space if it begins a word.
+        r"""Return the text of each piece in readable form, with a space if it begins a word.
 
         Incomplete characters are shown as <0xE2>, control characters as \n.
         """
@@ -60,8 +60,8 @@ class Coder(Protocol):
     def forbidden_ids(self) -> list[int]:
         """Return the ids that a search must not produce.
 
-        These are `<pad>`, `<s>`, `<unk>`, and every piece with a line end or a NUL byte, so that
-        the output has as many lines as the input.
+        These are `<pad>`, `<s>`, `<unk>`, and every piece with a NUL byte or with a line end, so
+        that the output has as many lines as the input.
         """
         texts = enumerate(self.piece_bytes(range(len(self))))
         return [PAD, BOS, UNK, *(piece for piece, text in texts if LINE_BREAK.search(text))]
@@ -90,7 +90,7 @@ def encodings(encode: Callable[..., list[Encoding]], texts: list[str]) -> list[E
 
 @functools.cache
 def readable(piece: bytes) -> str:
-    r"""Format a piece for people: an incomplete character as <0xE2>, a control character as \n."""
+    r"""Format a piece for display: an incomplete character as <0xE2>, a control character as \n."""
     text = piece.decode("utf-8", errors="surrogateescape")
     return "".join(map(_escape, text))
 

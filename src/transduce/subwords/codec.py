@@ -24,7 +24,7 @@ FIELDS = {
 
 @dataclass(frozen=True)
 class Codec:
-    """The subwords of source and target; the same object if both are encoded alike."""
+    """The subwords of source and target; one shared object if both use the same subwords."""
 
     source: Coder
     target: Coder
@@ -52,7 +52,7 @@ class Codec:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a codec from a file; raise BadRun if it is damaged or another file."""
+        """Read a codec from a file; raise BadRun if it is damaged or not a codec."""
         content = read_checksummed(path, FORMAT, "subwords", FIELDS)
         kind = content["kind"]
         try:
@@ -60,7 +60,9 @@ class Codec:
             if content.get("target") is None:
                 return cls(source, source)
             return cls(source, _read(content.get("target_kind") or kind, content["target"]))
-        except Exception as error:  # `tokenizers` raises bare ones, with messages of several lines
+        except (
+            Exception
+        ) as error:  # `tokenizers` raises bare Exceptions, with messages of several lines
             reason = str(error).partition("\n")[0]
             raise BadRun(f"{path} is not a file of subwords: {reason}") from None
 

@@ -2,8 +2,8 @@
 
 Byte-level BPE applies its merges in the order in which they were learned. New merges are appended:
 a word is first split as before, then its pieces may be merged further. So every old piece keeps its
-id and meaning, a word without new merges is split as before, and decomposing the new pieces gives
-the old pieces of any text.
+id and meaning, a word without new merges is split as before, and decomposing the new pieces of any
+text gives its old pieces.
 """
 
 import itertools
@@ -18,7 +18,7 @@ from transduce.subwords.learned import Subwords, slices
 
 FIRST = 0x10000  # first code point that represents a piece; none of them is a space
 MAX_PIECES = 0x110000 - FIRST
-LINES = 4_096  # encoded at once
+LINES = 4_096  # lines encoded at once
 SPARE = 1.25  # learn more merges than needed, because `_new_merges` drops some
 
 
@@ -35,7 +35,7 @@ def check_extensible(codec: Codec, of: str) -> None:
 def extend_subwords(old: Subwords, lines: Iterable[str], more: int) -> Subwords:
     """Return `old` with at most `more` new subwords, learned from the lines.
 
-    There are fewer if the text has too few that occur twice. The result is deterministic.
+    Fewer are added if too few candidates occur at least twice. The result is deterministic.
     """
     stored = old.to_json()
     vocabulary, merges = stored["model"]["vocab"], stored["model"]["merges"]
@@ -91,8 +91,8 @@ def _new_merges(
 ) -> Iterator[tuple[str, str]]:
     """Yield the merges whose result is new, as pairs of piece names.
 
-    A merge that gives an existing piece in another way would change how that piece is made, and old
-    merges might apply to it. It is left out, with all merges that need it.
+    A merge that forms an existing piece from different parts is left out, with all merges that need
+    it: it would change how that piece is formed, and old merges might apply to it.
     """
     known = set(old.names)
     names: dict[tuple[int, ...], str] = {(n,): name for n, name in enumerate(old.names)}

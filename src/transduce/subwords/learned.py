@@ -5,9 +5,9 @@ unknown, and decoding returns the exact text, spaces included. Encoding adds a s
 and decoding removes it, so that a word is the same piece at the start of a sentence as inside it.
 
 `bpe` (the default; the paper's English-German) merges the most frequent neighbours. `wordpiece`
-(the paper's English-French) learns its pieces in the same way, but takes the longest match. Its
-trainer in `tokenizers` numbers the bytes inside words in random order and omits unseen ones, so it
-is given all of them as special tokens.
+(the paper's English-French) learns its pieces in the same way, but encodes by the longest match.
+Its trainer in `tokenizers` numbers the bytes inside words in random order and omits unseen ones, so
+all of them are passed as special tokens.
 """
 
 import functools
@@ -31,8 +31,9 @@ WORDS = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}[\p{L}\p{M}]*| ?\p{N}+| ?[^\s\p{L}\p{N}]+|
 INSIDE = "‿"  # marks WordPiece's pieces inside a word; no byte's symbol looks like it
 MAX_WORD_BYTES = 128  # WordPiece takes quadratic time in the length of a word
 MAX_LINE_CHARACTERS = 1_000  # so do the trainers
-# Words in the cache. While learning and preparing, 100,000 are a fifth faster than the library's
-# 10,000. A service gets long words that never repeat, at 18 KB each.
+# Words in the cache. Learning and preparing are a fifth faster with 100,000 than with the library's
+# default, 10,000. A loaded model has a small cache, because a service may get long words that never
+# repeat, at 18 KB each.
 CACHE, LOADED_CACHE = 100_000, 10_000
 
 
@@ -51,7 +52,7 @@ class Subwords(Coder):
     """The subwords of one language, or a joint vocabulary."""
 
     def __init__(self, tokenizer: Tokenizer, kind: Kind) -> None:
-        # The name of a special token in a text is text. `tokenizers` does not store this flag.
+        # A special token's name in a text is ordinary text. `tokenizers` does not store this flag.
         tokenizer.encode_special_tokens = True
         self._kind: Kind = kind
         self._tokenizer = tokenizer
@@ -68,7 +69,7 @@ class Subwords(Coder):
 
     @classmethod
     def learn(cls, lines: Iterable[str], vocabulary: int, kind: Kind = "bpe") -> Self:
-        """Learn at most `vocabulary` subwords; fewer if the text has not enough that occur twice.
+        """Learn at most `vocabulary` subwords; fewer if too few candidates occur twice.
 
         The result is deterministic.
         """
@@ -145,7 +146,7 @@ class Subwords(Coder):
     def from_json(cls, value: dict[str, Any]) -> Self:
         """Make the subwords from the result of `to_json`; raise ValueError for anything else.
 
-        Only the model is read. Normalization and the other steps are always ours.
+        Only the model is read. Normalization and the other steps are always set here.
         """
         try:
             kind = KINDS[value["model"]["type"]]
@@ -157,7 +158,7 @@ class Subwords(Coder):
             raise ValueError(f"it has no subwords of transduce ({error})") from None
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[dict[str, Any]]]:
-        # Pickled by `tokenizers`, it would lose encode_special_tokens.
+        # Pickling the tokenizer itself would lose encode_special_tokens.
         return type(self).from_json, (self.to_json(),)
 
 
@@ -186,7 +187,7 @@ def _check_ids(vocabulary: dict[str, int]) -> None:
 
 
 def slices(lines: Iterable[str]) -> Iterator[str]:
-    """Cut long lines: the trainers take quadratic time in the length of a word."""
+    """Split long lines: the trainers take quadratic time in the length of a word."""
     for line in lines:
         for begin in range(0, len(line), MAX_LINE_CHARACTERS):
             yield line[begin : begin + MAX_LINE_CHARACTERS]

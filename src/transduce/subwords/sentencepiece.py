@@ -1,8 +1,8 @@
-"""Subwords of an imported model: a SentencePiece file (.spm) and a vocabulary.
+"""The subwords of an imported model: a SentencePiece file (.spm) and a vocabulary.
 
 The steps are those of Hugging Face's MarianTokenizer. The file's rules normalize a text; then it is
 split into the pieces with the highest sum of log-probabilities. The vocabulary, which two files may
-share, numbers the pieces; pieces that it lacks are <unk>. A leading >>fra<< is one piece that
+share, maps pieces to ids; pieces that it lacks become <unk>. A leading >>fra<< is one piece that
 selects the target language of a multilingual model.
 
 `tokenizers` splits the text. Normalization is done here, because the normalizer of `tokenizers`
@@ -28,7 +28,7 @@ from transduce.system.files import MAX_JSON_BYTES, read_regular
 SPACE = "▁"  # SentencePiece's notation for a space
 UNKNOWN = " "  # the name of the unknown piece: normalized text has no spaces
 NORMAL, UNKNOWN_TYPE, CONTROL, UNUSED = 1, 2, 3, 5  # types of pieces in SentencePiece files
-MAX_RESULT_BYTES = 1_024  # result of one rule; NFKC's longest has 33
+MAX_RESULT_BYTES = 1_024  # maximum result of one rule; the longest in NFKC has 33
 LANGUAGE = re.compile(r">>.*?<<", re.DOTALL)
 
 Piece = tuple[str, float, int]  # text, log-probability, type

@@ -23,7 +23,7 @@ class Symbols(Coder):
 
     @classmethod
     def learn(cls, lines: Iterable[str]) -> Self:
-        """Make the vocabulary of all symbols in some lines, in alphabetical order."""
+        """Make the vocabulary of all symbols in the lines, in alphabetical order."""
         return cls(sorted({symbol for line in lines for symbol in _split(line)} - {*SPECIAL}))
 
     def encode(self, text: str) -> list[int]:

@@ -53,8 +53,8 @@ export function visible(text) {
   return text.trim() || "␣";
 }
 
-// The labels of one side of a map, and the word of each piece. Words have a spelling of their own,
-// because a piece may be part of a letter.
+// The labels on one side of a map, and the word of each piece. The spelling of words is stored
+// separately, because a piece may be part of a letter.
 class Side {
   constructor(pieces, words, spelled) {
     this.words = words;
@@ -69,7 +69,8 @@ class Side {
   }
 }
 
-// Attention between whole words: weights that pieces receive are added, those they give averaged.
+// Attention between whole words: weights to the pieces of a word are summed, weights from them are
+// averaged.
 function mergePieces(weights, rows, columns) {
   const [height, width] = [rows.whole.length, columns.whole.length];
   const pieces = new Float32Array(height);
@@ -115,7 +116,7 @@ class Attention {
   }
 
   #headWeights(index) {
-    this.#values ??= decode(this.#data); // on first use: megabytes, for one of three kinds
+    this.#values ??= decode(this.#data); // on first use: it may take megabytes
     const size = this.rows.pieces.length * this.columns.pieces.length;
     const weights = new Float32Array(this.#values.subarray(index * size, (index + 1) * size));
     for (let i = 0; i < size; i++) weights[i] /= 65535;

@@ -1,4 +1,4 @@
-// The colours of heads and maps: those of the theme, or fixed ones for saved pictures.
+// The colours of heads and maps: from the theme, or fixed ones for saved pictures.
 
 // The light theme of base.css, for saved pictures.
 const LIGHT = {

@@ -15,7 +15,7 @@ function quoted(text) {
   return html("bdi", {}, `“${text}”`);
 }
 
-// [word, weight] pairs with commas between them.
+// [word, weight] pairs, separated by commas.
 function listed(pairs) {
   return pairs.flatMap(([word, weight], i) => {
     return [i > 0 ? ", " : "", quoted(word), ` ${percent(weight)}`];
@@ -28,7 +28,7 @@ function strongest(weights) {
   return indices.sort((a, b) => weights[b] - weights[a]).slice(0, 4);
 }
 
-// What the selected word looks at most, for each head.
+// The words that the selected word attends to most, for each head.
 export function describeSelection(view, selection) {
   const { side, index, other } = selection;
   const labels = labelsOf(view, otherSide(side));

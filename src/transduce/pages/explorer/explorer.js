@@ -24,7 +24,7 @@ const HINT = {
 };
 const canHover = () => matchMedia("(hover: hover)").matches;
 
-// Add a head, or remove it if it is there; the last one is not removed.
+// Add a head, or remove it if it is present; the last one is not removed.
 function toggle(heads, head) {
   const rest = heads.filter((each) => !sameValue(each, head));
   if (rest.length === heads.length) return [...heads, head];
@@ -118,8 +118,8 @@ export class Explorer {
     this.#set({ kind });
   }
 
-  // Select one piece: of the "target", to show what it looks at in the source; of the "source", to
-  // show what looks at it. An index of null clears the selection.
+  // Select one piece: on the "target" side, to show what it attends to in the source; on the
+  // "source" side, to show what attends to it. An index of null clears the selection.
   highlight(side, index) {
     if (!this.inspection) return;
     const { rows, columns } = this.attention.cross;
@@ -148,7 +148,7 @@ export class Explorer {
   }
 
   // The heads in the large picture: the chosen ones that this model has, or the mean of the last
-  // layer, which shows best which words translate which.
+  // layer, which aligns words best.
   get #shown() {
     const { kind } = this.#state;
     const kept = (this.#chosen[kind] ?? []).filter((head) => this.attention[kind].has(head));

@@ -49,7 +49,7 @@ export class Lines {
 
   // Words take the width they need; the lines between them take the rest.
   #layOut(width, narrow) {
-    const share = narrow ? 31 : 40; // for percentages, outside of the words
+    const share = narrow ? 31 : 40; // for percentages, outside the words
     this.strip = this.view.heads.length * this.swatch + 6; // for swatches, between words and lines
     const labelWidth = (labels) => Math.max(40, widest(labels, this.size)) + 14;
     let [left, right] = [labelWidth(this.view.rows), labelWidth(this.view.columns)];
@@ -129,7 +129,7 @@ export class Lines {
     });
   }
 
-  // Show only the lines of one word, and its weight for each word of the other side.
+  // Show only the lines of one word, and the weight of each word on the other side.
   select(selection) {
     this.marks.replaceChildren();
     for (const side of SIDES) {

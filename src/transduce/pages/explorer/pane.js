@@ -88,7 +88,7 @@ export class Pane {
     next.focus();
   }
 
-  // Two arrow keys move along the words of a side, the other two move to the other side.
+  // Two arrow keys move along the words on one side, the other two move to the other side.
   #neighbour({ side, index }, key) {
     const { words, arrowKeys } = this.#picture;
     const [same, others] = [words[side], words[otherSide(side)]];

@@ -2,7 +2,7 @@
 
 import { html } from "./elements.js";
 
-const SCALE = 3; // of a PNG
+const SCALE = 3; // pixels of a PNG per CSS pixel
 
 // Save a file.
 export function save(blob, name) {
@@ -41,7 +41,7 @@ export async function savePng(picture, name) {
   save(await pngOf(svgFile(picture), { width, height, scale: SCALE }), name);
 }
 
-// Request the page from `url` by `fetchPage`, and save it.
+// Request the page from `url` with `fetchPage`, and save it.
 export async function saveHtml(url, request, name, fetchPage) {
   const response = await fetchPage(url, {
     method: "POST",

@@ -12,7 +12,7 @@ export function labelsOf(view, side) {
   return side === "row" ? view.rows : view.columns;
 }
 
-// The weights of one head between a selected word and all words of the other side.
+// The weights of one head between a selected word and all words on the other side.
 export function sliceOf(view, { weights }, { side, index }) {
   const width = view.columns.length;
   if (side === "row") return weights.subarray(index * width, (index + 1) * width);

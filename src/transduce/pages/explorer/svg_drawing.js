@@ -4,7 +4,7 @@ import { SVG, svg } from "./elements.js";
 
 const FONT =
   'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", Arial, sans-serif';
-const LEVELS = 32; // of strength: one path each, however long the sentences are
+const LEVELS = 32; // levels of strength: one path each, however long the sentences are
 
 export function round(value) {
   return Math.round(value * 100) / 100;
@@ -73,7 +73,7 @@ export function makeWord(side, index, label, shown) {
   return word;
 }
 
-// Paths grouped by strength, as [strength, path data]; weaker ones than `least` are left out.
+// Paths grouped by strength, as [strength, path data]; those weaker than `least` are left out.
 // `pathOf(index)` returns the path data of one.
 export function groupPaths(strengths, least, pathOf) {
   const levels = Array.from({ length: LEVELS + 1 }, () => []);

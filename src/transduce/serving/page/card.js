@@ -1,4 +1,4 @@
-// The card of a word: its probability, and the alternatives at that step.
+// The card for a word: its probability, and the alternatives at that step.
 
 import { html } from "/elements.js";
 import { probability } from "/inspections.js";
@@ -12,10 +12,10 @@ export function percent(chance) {
   return `${Math.round(chance * 100)}%`;
 }
 
-/** Return a bar of a length between 0 and 1. */
+/** Return a bar; its length is between 0 and 1. */
 export function bar(length) {
   const fill = html("span", { class: "fill" });
-  fill.style.width = `${100 * length}%`; // not an attribute: the policy forbids those
+  fill.style.width = `${100 * length}%`; // style attributes are forbidden by the CSP
   return html("span", { class: "meter", "aria-hidden": "true" }, fill);
 }
 
@@ -60,12 +60,12 @@ export class Card {
   #word = null;
   #timer = null;
 
-  /** `place` returns the sentence and pieces of a word; `want` fetches a missing inspection. */
-  constructor(element, words, { place, want }) {
+  /** `place` returns the sentence and pieces of a word; `fetchInspection` fetches a missing one. */
+  constructor(element, words, { place, fetchInspection }) {
     this.element = element;
     this.words = words;
     this.place = place;
-    this.want = want;
+    this.fetchInspection = fetchInspection;
     words.addEventListener("pointerover", (event) => {
       const word = event.target.closest(".word");
       if (word && event.pointerType === "mouse") this.#later(() => this.show(word), WAIT);
@@ -96,7 +96,7 @@ export class Card {
     word.setAttribute("aria-describedby", this.element.id);
     this.element.showPopover();
     this.#place(word);
-    if (place.sentence.inspection === null) this.want(place.sentence);
+    if (place.sentence.inspection === null) this.fetchInspection(place.sentence);
   }
 
   /** Redraw the card after the inspection of its sentence. */

@@ -1,7 +1,7 @@
 // A line chart in SVG: values are read with the mouse or the arrow keys, dragging zooms, and it can
 // be saved. Colours are attributes and not CSS, so that a saved picture looks the same elsewhere.
 
-import { colour, dashes, greatest, least, marker, short, swatch } from "/drawing.js";
+import { colour, dashes, greatest, least, marker, formatNumber, swatch } from "/drawing.js";
 import { button, html, svg } from "/elements.js";
 import { Readout } from "/readout.js";
 import { pngOf, save } from "/save.js";
@@ -13,7 +13,7 @@ const FEW = 60; // points up to which markers are large
 const MANY = 250; // points from which there are no markers
 const MIN_DRAG = 8; // pixels; less is a click
 const FONT = "system-ui, sans-serif";
-// The topmost last.
+// In drawing order: the topmost last.
 const KINDS = { training: "training", smooth: "smoothed", validation: "validation" };
 const MEANINGS = {
   training: "thin: training",
@@ -32,7 +32,7 @@ export class Chart {
   #scales = null;
   #cross = null; // position of the crosshair on the axis
   #drag = null;
-  #note = ""; // about values outside of the axis
+  #note = ""; // about values outside the axis
   #caution = "";
 
   /** `best` is the "lowest" or "highest" validation; if `log` is null, the axis is always linear. */
@@ -69,7 +69,7 @@ export class Chart {
     this.#render();
   }
 
-  /** Show a warning beside the title. */
+  /** Show a warning next to the title. */
   caution(text) {
     this.#caution = text;
     this.#remark();
@@ -133,7 +133,7 @@ export class Chart {
     for (const value of y.ticks(Math.max(2, (bottom - top) / 45))) {
       const place = y.at(value);
       root.append(svg("path", { d: `M${left} ${place}H${right}`, ...line }));
-      write(short(value), left - 6, place + 4, "end");
+      write(formatNumber(value), left - 6, place + 4, "end");
     }
     const { label, tick } = this.#view;
     write(label, right, bottom + 18, "end");

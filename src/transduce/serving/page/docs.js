@@ -6,32 +6,32 @@ const paths = document.getElementById("paths");
 const contents = document.getElementById("contents");
 
 // Follow a reference: {$ref: "#/components/schemas/Segment"}.
-function resolved(schema, whole) {
+function resolved(schema, spec) {
   if (schema.$ref === undefined) return schema;
   return schema.$ref
     .slice(2)
     .split("/")
-    .reduce((part, name) => part[name], whole);
+    .reduce((part, name) => part[name], spec);
 }
 
 // An optional field is a choice with null; return the other choices.
-function choices(schema, whole) {
+function choices(schema, spec) {
   const several = schema.anyOf ?? [schema];
-  return several.map((choice) => resolved(choice, whole)).filter(({ type }) => type !== "null");
+  return several.map((choice) => resolved(choice, spec)).filter(({ type }) => type !== "null");
 }
 
 const NAMES = { integer: "whole number", string: "text", boolean: "true or false" };
 
-function typeOf(schema, whole) {
-  const named = choices(schema, whole).map(({ type, items }) => {
-    if (type === "array") return `list of ${typeOf(items ?? {}, whole)}`;
+function typeOf(schema, spec) {
+  const named = choices(schema, spec).map(({ type, items }) => {
+    if (type === "array") return `list of ${typeOf(items ?? {}, spec)}`;
     return NAMES[type] ?? type ?? "anything";
   });
   return [...new Set(named)].join(" or ");
 }
 
-function boundsOf(schema, whole) {
-  return choices(schema, whole).flatMap(({ minimum, maximum }) => [
+function boundsOf(schema, spec) {
+  return choices(schema, spec).flatMap(({ minimum, maximum }) => [
     ...(minimum === undefined ? [] : [`at least ${minimum}`]),
     ...(maximum === undefined ? [] : [`at most ${maximum}`]),
   ]);
@@ -43,10 +43,10 @@ function defaultOf(schema) {
 }
 
 // The object whose fields are shown: the schema itself, or the items of its list.
-function inner(schema, whole) {
-  for (const choice of choices(schema, whole)) {
+function inner(schema, spec) {
+  for (const choice of choices(schema, spec)) {
     if (choice.properties !== undefined) return choice;
-    if (choice.type === "array" && choice.items !== undefined) return inner(choice.items, whole);
+    if (choice.type === "array" && choice.items !== undefined) return inner(choice.items, spec);
   }
   return null;
 }
@@ -61,13 +61,13 @@ function drawField(name, notes, description) {
   return item;
 }
 
-function drawFields(schema, whole, isRequest) {
+function drawFields(schema, spec, isRequest) {
   return drawList(Object.entries(schema.properties).map(([name, field]) => {
-    const notes = [typeOf(field, whole), ...boundsOf(field, whole), ...defaultOf(field)];
+    const notes = [typeOf(field, spec), ...boundsOf(field, spec), ...defaultOf(field)];
     if (isRequest && (schema.required ?? []).includes(name)) notes.push("required");
     const item = drawField(name, notes.join(", "), field.description);
-    const below = inner(field, whole);
-    if (below !== null) item.append(drawFields(below, whole, isRequest));
+    const below = inner(field, spec);
+    if (below !== null) item.append(drawFields(below, spec, isRequest));
     return item;
   }));
 }
@@ -76,7 +76,7 @@ function quoted(text) {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-function command(path, method, operation, whole) {
+function command(path, method, operation, spec) {
   const url = `${location.origin}${path}`;
   const body = operation.requestBody?.content["application/json"];
   if (body === undefined) {
@@ -84,7 +84,7 @@ function command(path, method, operation, whole) {
     const query = needed.map(({ name }) => `${name}=…`).join("&");
     return `curl ${query === "" ? url : quoted(`${url}?${query}`)}`;
   }
-  const example = JSON.stringify(resolved(body.schema, whole).example ?? {});
+  const example = JSON.stringify(resolved(body.schema, spec).example ?? {});
   return `curl ${url} -H 'Content-Type: application/json' \\\n  -d ${quoted(example)}`;
 }
 
@@ -112,10 +112,10 @@ function drawErrors(responses) {
     html("li", {}, html("code", {}, status), ` ${description}`)));
 }
 
-function drawResponse(response, whole) {
+function drawResponse(response, spec) {
   const [[kind, content] = ["", {}]] = Object.entries(response.content ?? {});
-  const below = inner(content.schema ?? {}, whole);
-  if (below !== null) return drawFields(below, whole, false);
+  const below = inner(content.schema ?? {}, spec);
+  if (below !== null) return drawFields(below, spec, false);
   return html("p", { class: "quiet" }, `${response.description} ${kind}`);
 }
 
@@ -123,7 +123,7 @@ function folded(title, content) {
   return html("details", {}, html("summary", {}, title), content);
 }
 
-function drawOperation(path, method, operation, whole) {
+function drawOperation(path, method, operation, spec) {
   const id = `${method}${path.replaceAll(/[^a-z]+/g, "-")}`;
   const verb = html("span", { class: `method ${method}` }, method.toUpperCase());
   const title = html("h3", {}, verb, html("code", {}, path));
@@ -131,31 +131,31 @@ function drawOperation(path, method, operation, whole) {
   for (const paragraph of (operation.description ?? operation.summary ?? "").split("\n\n")) {
     part.append(html("p", {}, paragraph));
   }
-  part.append(drawExample(command(path, method, operation, whole)));
+  part.append(drawExample(command(path, method, operation, spec)));
   const bodies = Object.entries(operation.requestBody?.content ?? {});
   if (bodies.length > 0) {
     const kinds = bodies.map(([kind]) => kind).join(" or ");
-    const schema = resolved(bodies[0][1].schema, whole);
+    const schema = resolved(bodies[0][1].schema, spec);
     part.append(html("h4", {}, "Request ", html("span", { class: "type" }, kinds)));
-    part.append(drawFields(schema, whole, true));
+    part.append(drawFields(schema, spec, true));
   }
   if ((operation.parameters ?? []).length > 0) {
     part.append(html("h4", {}, "Request"), drawParameters(operation.parameters));
   }
-  part.append(folded("Response", drawResponse(operation.responses["200"], whole)));
+  part.append(folded("Response", drawResponse(operation.responses["200"], spec)));
   const errors = drawErrors(operation.responses);
   if (errors.childElementCount > 0) part.append(folded("Errors", errors));
   contents.append(html("a", { href: `#${id}` }, path));
   return part;
 }
 
-function draw(whole) {
+function draw(spec) {
   const groups = new Map();
-  for (const [path, methods] of Object.entries(whole.paths)) {
+  for (const [path, methods] of Object.entries(spec.paths)) {
     for (const [method, operation] of Object.entries(methods)) {
       const name = operation.tags?.[0] ?? "other";
       if (!groups.has(name)) groups.set(name, html("section", {}, html("h2", {}, titled(name))));
-      groups.get(name).append(drawOperation(path, method, operation, whole));
+      groups.get(name).append(drawOperation(path, method, operation, spec));
     }
   }
   paths.replaceChildren(...groups.values());

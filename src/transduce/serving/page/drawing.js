@@ -1,8 +1,8 @@
-// The colour and marker of each run, and numbers of charts.
+// The colour and marker of each run, and number formats for charts.
 
 import { svg } from "/elements.js";
 
-// One shape per run, so that runs can be distinguished without colour. Centred at 0, of radius r.
+// One shape per run, so that runs can be distinguished without colour. Centred at 0, with radius r.
 const MARKERS = [
   (r) => `M${r} 0A${r} ${r} 0 1 1 ${-r} 0A${r} ${r} 0 1 1 ${r} 0Z`,
   (r) => `M${-r} ${-r}H${r}V${r}H${-r}Z`,
@@ -24,7 +24,7 @@ export function swatch(run, { x, y } = { x: 0, y: 8 }) {
     svg("path", { d: marker(run)(4), transform: "translate(11 0)", fill: ink }));
 }
 
-/** Return the legend symbol of a run as a picture of its own. */
+/** Return the legend symbol of a run as a separate picture. */
 export function swatchPicture(run) {
   return svg("svg", { width: 22, height: 16, "aria-hidden": "true" }, swatch(run));
 }
@@ -51,7 +51,7 @@ export function greatest(values) {
 const COMPACT = { notation: "compact", maximumSignificantDigits: 3 };
 
 /** Format a number: 0.001, 3.5, 20k, 1.1M. */
-export function short(value) {
+export function formatNumber(value) {
   if (value === 0) return "0";
   const size = Math.abs(value);
   if (size < 0.001) return value.toExponential().replace("e-", "e−");

@@ -1,4 +1,4 @@
-// Inspection of visible sentences once their translation is stable, and the panel of the selected
+// Inspection of visible sentences once their translation is stable, and the panel for the selected
 // sentence: its candidates, the attention of its words, and every head.
 
 import { Card } from "/card.js";
@@ -32,7 +32,7 @@ export class Focus {
     this.settings = settings;
     this.card = new Card(byId("card"), view.element, {
       place: (word) => view.place(word),
-      want: (sentence) => this.#inspect(sentence),
+      fetchInspection: (sentence) => this.#inspect(sentence),
     });
     this.panel = new SentencePanel(
       { echo: byId("echo"), note: byId("echo-note"), candidates: byId("candidates") },

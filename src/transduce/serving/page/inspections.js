@@ -1,10 +1,10 @@
-// Inspections: probabilities and attention weights of a sentence, fetched once, by words.
+// Inspections: probabilities and attention weights of a sentence, fetched once and grouped by word.
 
 import { ServiceError, inspect } from "/api.js";
 import { attentionOf, meanOf } from "/attention.js";
 
 const CACHED = 100; // sentences; the weights of a long one take a megabyte
-const WITHOUT_SPACES = ["zh", "yue", "ja", "th", "lo", "km", "my", "bo"]; // between words
+const WITHOUT_SPACES = ["zh", "yue", "ja", "th", "lo", "km", "my", "bo"]; // languages
 const WORD = /^([\p{P}\p{S}\u200d\ufe0f]*)(.*?)([\p{P}\p{S}\u200d\ufe0f]*)$/su;
 const LONE_BYTE = /<0x[0-9A-F]{2}>/g; // a piece that is only part of a character
 
@@ -19,12 +19,12 @@ function isSpace(text) {
 }
 
 /**
- * Split a sentence into units: words, with punctuation apart, or pieces if the language has no
+ * Split a sentence into units: words and punctuation marks, or pieces if the language has no
  * spaces. Return a list of {text, pieces}; white space has no pieces, and without an inspection
- * nothing has.
+ * no unit has.
  */
 export function units(text, inspection, side) {
-  const parts = cut(text);
+  const parts = splitWords(text);
   if (!inspection || inspection.problem) return parts.map((part) => ({ text: part, pieces: null }));
   const pieces = inspection[side].slice(0, -1); // without </s>
   const language = inspection.languages[side === "source" ? 0 : 1].split(/[-_]/)[0];
@@ -34,7 +34,7 @@ export function units(text, inspection, side) {
   return assign(parts, pieces, bytes(text));
 }
 
-function cut(text) {
+function splitWords(text) {
   const words = (part) => (isSpace(part) ? [part] : WORD.exec(part).slice(1));
   return text.split(/(\s+)/).flatMap(words).filter(Boolean);
 }
@@ -59,14 +59,14 @@ function assign(parts, pieces, total) {
   return assigned.map(({ text, pieces: list }) => ({ text, pieces: list?.length ? list : null }));
 }
 
-/** Return the probability of a unit: the product of its pieces'. */
+/** Return the probability of a unit: the product over its pieces. */
 export function probability(inspection, pieces) {
   return pieces.reduce((product, piece) => product * inspection.probabilities[piece], 1);
 }
 
 /**
- * Return the attention of some pieces to each piece of the source: the mean of the last layer's
- * heads, which aligns words best.
+ * Return the attention of some pieces to each piece of the source: the mean over the heads of
+ * the last layer, which aligns words best.
  */
 export function attended(inspection, pieces) {
   const { cross } = attentionOf(inspection);
@@ -79,8 +79,8 @@ export class Inspections {
   #cache = new Map(); // key -> promise of an inspection, the most recent last
 
   /**
-   * Return the promise of a sentence's inspection. After an error it has a {problem}, which is
-   * `temporary` or final.
+   * Return the promise of a sentence's inspection. After an error it has a {problem}, and
+   * `temporary` if a retry may help.
    */
   get(model, source, target) {
     const key = JSON.stringify([model, source, target]);

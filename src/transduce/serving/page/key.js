@@ -5,7 +5,7 @@ import { button, html } from "/elements.js";
 const NAME = "key";
 const UNAUTHORIZED = 401;
 
-let asking = null; // the promise of the typed key, while the dialog is open
+let asking = null; // a promise for the key, while the dialog is open
 let declined = false; // the user has no key
 
 function storedKey() {

@@ -1,4 +1,4 @@
-// The readout of a chart: a small table beside the crosshair, with a row for each run.
+// The readout of a chart: a small table next to the crosshair, with a row for each run.
 
 import { swatchPicture } from "/drawing.js";
 import { html } from "/elements.js";
@@ -6,7 +6,7 @@ import { html } from "/elements.js";
 const GAP = 12; // to the crosshair
 
 export class Readout {
-  /** `kinds` are the columns, and their titles. */
+  /** `kinds` maps the columns to their titles. */
   constructor(kinds) {
     this.kinds = kinds;
     this.element = html("div", { class: "readout", hidden: "" });

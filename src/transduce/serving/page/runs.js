@@ -1,15 +1,15 @@
 // The runs page: polls for newly logged values every two seconds.
 
 import { Chart } from "/chart.js";
-import { short, swatch } from "/drawing.js";
+import { formatNumber, swatch } from "/drawing.js";
 import { fetchWithKey } from "/key.js";
 import { Samples } from "/samples.js";
 
-const LIVE = 2_000; // ms between two polls while a run trains and the page is visible
+const LIVE = 2_000; // ms between polls while a run trains and the page is visible
 const AT_REST = 10_000; // while no run trains
 const HIDDEN = 30_000; // while the page is hidden
-const SHOWN = 8; // runs that are shown at first: as many as there are colours
-const SMOOTHED = 0.02; // share of a run that is averaged on each side
+const SHOWN = 8; // runs that are shown initially: one per colour
+const SMOOTHED = 0.02; // fraction of a run that is averaged on each side
 const STALE = 60; // seconds without a log entry after which the status says so
 const UNITS = [["hours", 3600], ["minutes", 60], ["seconds", 1]];
 
@@ -161,7 +161,7 @@ function statusText({ state, note, step, planned, epoch, seconds, left, seconds_
 }
 
 function size({ preset, size: settings, parameters, languages }) {
-  const count = parameters === null ? null : `${short(parameters)} parameters`;
+  const count = parameters === null ? null : `${formatNumber(parameters)} parameters`;
   const pair = languages === null ? null : languages.join(" to ");
   return [pair, preset, count, settings].filter((text) => text !== null).join(" · ");
 }
@@ -238,7 +238,8 @@ function smoothedOf(values) {
 }
 
 function tickOf(value) {
-  return value >= 100_000 ? short(value) : value.toLocaleString("en", { maximumFractionDigits: 2 });
+  if (value >= 100_000) return formatNumber(value);
+  return value.toLocaleString("en", { maximumFractionDigits: 2 });
 }
 
 /** Warn about losses that are not comparable. */

@@ -10,15 +10,15 @@ const PACE = 700; // ms per validation while playing
 const words = new Intl.Segmenter(undefined, { granularity: "word" });
 
 /** Split a text into words, punctuation and spaces. */
-function cut(text) {
+function splitWords(text) {
   return Array.from(words.segment(text), ({ segment }) => segment);
 }
 
-/** Return a translation in which words of the reference are marked. */
+/** Return a translation in which words that are also in the reference are marked. */
 function marked(output, reference) {
   const isWord = (part) => part.trim() !== "";
-  const parts = cut(output);
-  const flags = matches(parts.filter(isWord), cut(reference).filter(isWord));
+  const parts = splitWords(output);
+  const flags = matches(parts.filter(isWord), splitWords(reference).filter(isWord));
   const shown = paragraph("made");
   let open = null;
   let place = 0;
@@ -94,8 +94,8 @@ export class Samples {
     const label = at === undefined ? "" : `step ${at.toLocaleString("en")}`;
     this.step.textContent = label;
     this.slider.setAttribute("aria-valuetext", label);
-    const without = this.#runs.filter(({ samples }) => samples.step.length === 0);
-    this.none.textContent = without.map(({ note }) => note).join(" ");
+    const runsWithoutSamples = this.#runs.filter(({ samples }) => samples.step.length === 0);
+    this.none.textContent = runsWithoutSamples.map(({ note }) => note).join(" ");
     this.controls.hidden = this.#steps.length === 0;
     const runs = this.#runs.filter(({ samples }) => samples.step.length > 0);
     const shown = sentences(runs).map((sentence) => this.#sentence(sentence, runs, at));
@@ -112,9 +112,9 @@ export class Samples {
       if (place < 0) continue;
       const cell = html("div", { class: "output" });
       if (runs.length > 1) cell.append(paragraph("quiet", swatchPicture(run), ` ${run.name}`));
-      const when = samples.step.findLastIndex((step) => step <= at);
-      if (when < 0) cell.append(paragraph("quiet", "not yet validated"));
-      else cell.append(marked(samples.outputs[when][place] ?? "", reference));
+      const validation = samples.step.findLastIndex((step) => step <= at);
+      if (validation < 0) cell.append(paragraph("quiet", "not yet validated"));
+      else cell.append(marked(samples.outputs[validation][place] ?? "", reference));
       item.append(cell);
     }
     return item;

@@ -19,7 +19,7 @@ export class Scale {
     return this.begin + part * (this.end - this.begin);
   }
 
-  /** Return the value at a position of a linear axis. */
+  /** Return the value at a position on a linear axis. */
   value(place) {
     const part = (place - this.begin) / (this.end - this.begin);
     return this.low + part * (this.high - this.low);
@@ -62,7 +62,7 @@ function roundStep(rough) {
   return power * STEPS.find((step) => step >= (rough / power) * 0.999);
 }
 
-/** Return the index of the nearest of some ascending numbers; -1 if there are none. */
+/** Return the index of the nearest value in an ascending list; -1 if it is empty. */
 export function nearest(values, value) {
   const next = values.findIndex((other) => other >= value);
   if (next < 0) return values.length - 1;

@@ -28,7 +28,7 @@ function textOf(candidate, best) {
 export class SentencePanel {
   #elements;
   #onChoose;
-  #shown = null; // what the list shows: it is redrawn only after a change
+  #shown = null; // the content of the list, which is redrawn only after a change
 
   /** `onChoose` is called with the rank of the chosen candidate. */
   constructor(elements, onChoose) {

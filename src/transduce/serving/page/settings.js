@@ -1,4 +1,4 @@
-// Settings of the page, stored in this browser, and the dialog to change them. The theme is that of
+// Settings of the page, stored in this browser, and the dialog to change them. The theme is in
 // theme.js.
 
 const KEY = "translate";
@@ -42,7 +42,7 @@ export class Settings {
   }
 }
 
-/** Make the drawer work; `current` returns the model and the limits, `changed` is called after changes. */
+/** Set up the drawer; `current` returns model and limits, `changed` is called after changes. */
 export function bindDrawer(dialog, settings, current, changed) {
   const form = dialog.querySelector("form");
   const { beam, alpha, nbest, shades, theme } = form.elements;
@@ -78,7 +78,7 @@ export function bindDrawer(dialog, settings, current, changed) {
     changed();
   });
   dialog.addEventListener("click", (event) => {
-    if (event.target === dialog) dialog.close(); // a click beside the drawer
+    if (event.target === dialog) dialog.close(); // a click outside the drawer
   });
   return () => {
     fill();

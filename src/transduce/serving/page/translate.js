@@ -7,11 +7,11 @@ import { Focus } from "/focus.js";
 import { Settings, bindDrawer } from "/settings.js";
 import { TranslationView } from "/words.js";
 
-const PAUSE = 120; // ms after the last key
+const PAUSE = 120; // ms after the last keystroke
 const SLOW = 400; // ms after which the page shows that it waits
-const PORTION = 1500; // characters of the first request of a long text; later ones are larger
+const PORTION = 1500; // characters in the first request for a long text; later ones are larger
 const CACHED = 2000; // paragraphs that are no longer in the text
-const NEAR = 0.8; // share of the limit above which the number of characters is shown
+const NEAR = 0.8; // fraction of the limit above which the number of characters is shown
 const RETRY = 2; // seconds, if the service sends no Retry-After
 
 const COUNT = new Intl.NumberFormat("en", {
@@ -26,7 +26,7 @@ const status = byId("status");
 const problem = byId("problem");
 
 const settings = new Settings();
-const results = new Map(); // of paragraphs, the most recent last
+const results = new Map(); // translated paragraphs, the most recent last
 const choices = new Map(); // candidates that the user has chosen instead of the best
 let models = [];
 let model = null;
@@ -67,7 +67,7 @@ function remember(line, result) {
 
 // Translating
 
-let timer = null; // of the next request or retry
+let timer = null; // for the next request or retry
 let current = null; // the request in progress
 let failures = 0; // in a row
 
@@ -131,7 +131,7 @@ function showSoon() {
   frame ??= requestAnimationFrame(show);
 }
 
-/** Show the translations that are known; paragraphs without one are dimmed. */
+/** Show the available translations; paragraphs without one are dimmed. */
 function show() {
   cancelAnimationFrame(frame);
   frame = null;
@@ -165,7 +165,7 @@ function formatTime(milliseconds) {
 function fail(error) {
   if (!(error instanceof ServiceError)) throw error;
   status.textContent = "";
-  const isBusy = error.status === 503 || error.status === 429; // for all, or for this client
+  const isBusy = error.status === 503 || error.status === 429; // 503: all clients; 429: this one
   const temporary = error.status === 0 || isBusy;
   if (!temporary) {
     problem.textContent = error.message;
@@ -223,7 +223,7 @@ function scrollAlong() {
   element.scrollTop = part * (element.scrollHeight - element.clientHeight);
 }
 
-/** Put another candidate into the translation. */
+/** Use a different candidate in the translation. */
 function takeCandidate(sentence, rank) {
   const { source, candidates } = sentence.segment;
   choices.set(keyOf(source), candidates[rank].text);
@@ -295,7 +295,7 @@ async function start() {
   performance.mark("ready"); // read by tools/page_timing.py
 }
 
-/** Replace the text such that Ctrl+Z restores it. */
+/** Replace the text so that Ctrl+Z restores it. */
 function put(text) {
   field.focus();
   field.select();

@@ -1,5 +1,5 @@
-// The displayed translation: paragraphs of sentences of words. Only changes are redrawn, and only
-// visible sentences have elements for their words, so that long texts stay fast.
+// The displayed translation: paragraphs, their sentences and words. Only changes are redrawn, and
+// only visible sentences have elements for their words, so that long texts stay fast.
 
 import { html } from "/elements.js";
 import { probability, units } from "/inspections.js";
@@ -18,7 +18,7 @@ class Sentence {
     this.text = text; // the candidate that is shown
     this.gap = segment.gap;
     this.inspection = null;
-    this.words = null; // elements, once it was visible
+    this.words = null; // elements, once it has been visible
     this.element = html("span", { class: "sentence" }, text);
   }
 
@@ -35,7 +35,7 @@ export class TranslationView {
   #current = null; // the word that Tab focuses
   #selected = null; // the sentence
 
-  /** `textOf` returns the candidate of a segment that is shown. */
+  /** `textOf` returns the shown candidate of a segment. */
   constructor(element, { textOf, onWord, onVisible }) {
     this.element = element;
     this.textOf = textOf;
@@ -102,14 +102,14 @@ export class TranslationView {
     this.#ensureFocusable();
   }
 
-  /** Redraw the paragraph of a sentence after another candidate was chosen. */
+  /** Redraw the paragraph of a sentence after a different candidate was chosen. */
   redraw(sentence) {
     const paragraph = this.#paragraphs.find(({ sentences }) => sentences.includes(sentence));
     if (paragraph) this.#draw(paragraph, paragraph.result);
     this.#ensureFocusable();
   }
 
-  /** Shade the words of a sentence by an inspection. */
+  /** Shade the words of a sentence by their probabilities in an inspection. */
   shade(sentence, inspection) {
     sentence.inspection = inspection;
     if (!inspection.problem && sentence.words) this.#createWords(sentence);
