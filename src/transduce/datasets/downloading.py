@@ -37,7 +37,7 @@ class RetryPolicy:
     """Number of tries, waiting times and stall limit for downloads."""
 
     tries: int = 5  # per address
-    wait: float = 2.0  # seconds before the second try, doubled before each further one
+    wait: float = 2.0  # seconds before the second try, doubled before each later one
     max_wait: float = 120.0  # seconds, even if a server asks for more
     stall: float = 60.0  # seconds in which at least `min_bytes` must arrive
     min_bytes: int = 1024
@@ -119,17 +119,17 @@ def _fetch_from(
                 may_retry, restarted = not (in_one_piece or restarted), True
                 raise DownloadFailed(mismatch, may_retry=may_retry)
         except DownloadFailed as failed:
-            # Without a network the first failure is final, unless the download has begun.
+            # If the server is unreachable, the first failure is final unless the download began.
             is_final = not failed.may_retry or not (failed.reached or part.length())
             if is_final or number == retry.tries:
                 raise
             backoff = retry.wait * 2 ** (number - 1)
             wait = backoff if failed.retry_after is None else failed.retry_after
             wait = min(wait, retry.max_wait)
-            kept = part.length()
+            bytes_kept = part.length()
             progress.say(
                 f"{archive.file}: {failed}; trying again in {format_duration(wait)}"
-                + (f", from byte {kept:,}" if kept else "")
+                + (f", from byte {bytes_kept:,}" if bytes_kept else "")
             )
             time.sleep(wait)
         else:
@@ -340,9 +340,9 @@ def _reporter(
 
     def report(position: int) -> None:
         rate = (position - begin) / max(time.monotonic() - started, 1e-3)
-        left = f" {format_duration((total - position) / rate)} left" if total and rate else ""
+        time_left = f" {format_duration((total - position) / rate)} left" if total and rate else ""
         size = format_bytes(position) + (f"/{format_bytes(total)}" if total else "")
         fraction = position / total if total else 0.0
-        show(fraction, f"{file} {size} {format_bytes(rate)}/s{left}")
+        show(fraction, f"{file} {size} {format_bytes(rate)}/s{time_left}")
 
     return report

@@ -17,7 +17,7 @@ from transduce.datasets.catalogue import Archive, DataSet, Location, Source
 from transduce.errors import BadInput, MissingExtra, did_you_mean
 
 SEGMENTS = ("sgm", "xml")
-# The modules of mtdata's index. OPUS has most entries and takes seconds to read.
+# The modules of mtdata's index. OPUS has the most entries and takes seconds to read.
 OPUS = ("opus.opus_index", "opus.opus100")
 OTHERS = (
     *("statmt", "paracrawl", "tilde", "joshua_indian", "unitednations", "wikimatrix", "other"),
@@ -150,7 +150,7 @@ def _suggest(name: str, known: list[str]) -> str:
 
 
 def _find_entry(name: str) -> Any:
-    """Find a name in mtdata's index, without its cache, which is a pickle in the user's home."""
+    """Find a name in mtdata's index, bypassing its cache, which is a pickle in the user's home."""
     try:
         with _quiet():
             index = importlib.import_module("mtdata.index")

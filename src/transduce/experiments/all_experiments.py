@@ -43,7 +43,7 @@ from transduce.training.settings import configure, new_config
 
 FORMAT = 1
 PLAN = "plan.json"
-# Rows of Table 3, most informative first: the last ones are trained only if time is left.
+# Rows of Table 3, most informative first: later ones are trained only if time is left.
 ROWS = (
     *("base", "C-N2", "A-h1", "C-d256", "D-drop0", "C-ff1024", "B-dk16", "A-h32", "D-ls0"),
     *("E-learned", "C-N8", "C-ff4096", "D-drop0.2", "C-N4", "A-h4", "A-h16", "B-dk32", "D-ls0.2"),
@@ -106,15 +106,15 @@ class AllExperiments:
             skipped.append("table4: no trees were given (--trees TRAIN DEV TEST).")
         end = time.monotonic() + self.seconds
         for name, share in self.shares().items():
-            left = end - time.monotonic()
-            if left < LEAST_SHARE * share:
+            remaining = end - time.monotonic()
+            if remaining < LEAST_SHARE * share:
                 skipped.append(
                     f"{name}: too little of the {format_duration(self.seconds)} was left; "
                     "the same command continues with it."
                 )
                 continue
-            progress.say(f"{name}: about {format_duration(min(share, left))}")
-            until = time.monotonic() + min(share, left)
+            progress.say(f"{name}: about {format_duration(min(share, remaining))}")
+            until = time.monotonic() + min(share, remaining)
             try:
                 finding = self._run_experiment(name, share, until, progress)
             except Interrupted:

@@ -8,8 +8,8 @@
         result.json        its numbers, and the fingerprint of its settings
         translations.txt   of the test set, line by line
 
-A row with both files is finished and needs no weights: its checkpoints are deleted, and also its
-model unless `keep_weights` is set. Rows may be trained in any order, in any number of calls.
+A row with both files is finished and needs no weights: its checkpoints are deleted, and so is
+its model unless `keep_weights` is set. Rows may be trained in any order, in any number of calls.
 """
 
 import gc

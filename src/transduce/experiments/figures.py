@@ -127,26 +127,27 @@ class SentenceReader:
         attention = self.attention[number]
         word, there = attention.queries[link.word], _keys(attention, link)
         first = link.heads[0]
-        both = ("head " if len(link.heads) == 1 else "heads ") + " and ".join(map(str, link.heads))
+        noun = "head" if len(link.heads) == 1 else "heads"
+        head_names = f"{noun} {' and '.join(map(str, link.heads))}"
         shares = " and ".join(f"{share:.0%}" for share in link.shares)
         picture = self._draw(
             number,
             link.layer,
             [
                 Panel([first], None, f"all that head {first} looks at"),
-                Panel(link.heads, [link.word], f"from “{drawable(word)}” alone: {both}"),
+                Panel(link.heads, [link.word], f"from “{drawable(word)}” alone: {head_names}"),
             ],
             title=f"Anaphora: “{word}” looks back at “{there}”",
-            detail=f"{both} give it {shares}",
+            detail=f"{head_names} give it {shares}",
             caption=f"Figure 4. Layer {link.layer}: all attention of head {first}, then that from "
-            f"“{word}” alone, of {both}; “{there}” gets {shares}.",
+            f"“{word}” alone, of {head_names}; “{there}” gets {shares}.",
         )
         rows = self._rows("4, anaphora", link, attention, to_antecedent)
         judge = "Whether the pronoun refers to that word is for the reader to judge."
         return PaperFigure("4", f"{_verdict('4', link)} {judge}", (picture,), rows, asdict(link))
 
     def figure_5(self) -> PaperFigure:
-        """Draw two heads of a layer, each by itself."""
+        """Draw two heads of a layer separately."""
         best = _strongest([different_jobs(each, self.layers) for each in self.attention])
         if best is None:
             note = "Figure 5 is missing: a layer has one head, or no sentence has two words."

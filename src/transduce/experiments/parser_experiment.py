@@ -110,8 +110,8 @@ class ParserExperiment:
         """Create the folder, or refuse one that was created with a different setup."""
         for file in self.files:
             if not file.path.is_file():
-                found = "is not a file" if file.path.exists() else "does not exist"
-                raise BadInput(f"{file.path} {found}: expected a file of trees")
+                problem = "is not a file" if file.path.exists() else "does not exist"
+                raise BadInput(f"{file.path} {problem}: expected a file of trees")
         if (self.folder / EXPERIMENT).exists():
             require_same(self.folder, self._shared(), self.files)
             return

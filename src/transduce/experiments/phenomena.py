@@ -18,7 +18,7 @@ from transduce.inspection.style import COLOURS
 Floats = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]  # (Q, K)
 
-DISTANT = 5  # words; the paper's Figure 3 has six from "making" to "more difficult"
+DISTANT = 5  # words; in the paper's Figure 3 there are six from "making" to "more difficult"
 AGREEING_ON_DISTANT, AGREEING_ON_PRONOUN = 3, 2  # heads
 NEIGHBOUR_SHARE = 1 / 3  # a neighbour with this share of a word's weight belongs to the same link
 SHORTEST_CONTENT_WORD = 3  # letters
@@ -208,7 +208,7 @@ def _distant_content(attention: AttentionMatrices, language: str) -> Mask:
 def _antecedents(attention: AttentionMatrices, language: str) -> Mask:
     """Return a mask of the earlier words that each pronoun may refer to. (Q, K).
 
-    Near words are excluded: heads that attend to neighbours would find them anyway.
+    Near words are excluded: heads that attend to neighbours would find them by chance.
     """
     pronouns = np.array([is_pronoun(word, language) for word in attention.keys])
     nouns = np.array([may_be_antecedent(word, language) for word in attention.keys])

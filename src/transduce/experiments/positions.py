@@ -210,12 +210,12 @@ def _finding(
 
 
 def _verdict(measured: Sequence[Measured]) -> list[str]:
-    """Compare the longest sentences with the longest of those seen in training."""
-    seen = [row for row in measured if row.bucket.seen]
+    """Compare the longest test sentences with the longest lengths seen in training."""
+    trained_lengths = [row for row in measured if row.bucket.seen]
     longer = [row for row in measured if not row.bucket.seen]
-    if not seen or not longer:
+    if not trained_lengths or not longer:
         return [f"Too few sentences to compare: a length needs {LEAST_SENTENCES}."]
-    near, far = seen[-1], longer[-1]
+    near, far = trained_lengths[-1], longer[-1]
     changes = [
         f"{name} {near.perplexity[name].value:.2f} to {far.perplexity[name].value:.2f} in "
         f"perplexity and {near.bleu[name].value:.1f} to {far.bleu[name].value:.1f} in BLEU"

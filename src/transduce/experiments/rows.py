@@ -81,7 +81,7 @@ class Result:
     flops: float  # of training, counted from the layers
     model: dict[str, Any]
     recipe: dict[str, Any]  # the settings of training
-    curve: list[dict[str, float]]  # step, seconds, valid_perplexity, valid_bleu where measured
+    curve: list[dict[str, float]]  # step, seconds, valid_perplexity, valid_bleu if measured
     machine: dict[str, Any]
 
     @property

@@ -121,7 +121,7 @@ class Power:
 def fit_power(x: Sequence[float], y: Sequence[float]) -> Power | None:
     """Fit a power by least squares of the logarithms; None for fewer than two points.
 
-    The interval is Student's, from the residuals alone.
+    The interval uses Student's t and only the residuals.
     """
     if len(x) < 2:
         return None

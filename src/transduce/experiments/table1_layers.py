@@ -1,4 +1,4 @@
-"""The layers of Table 1, each by itself: operations, time and memory.
+"""The layers of Table 1, measured separately: operations, time and memory.
 
 T = batch * n tokens of a packed sequence.
 """

@@ -268,14 +268,14 @@ def all_operations(plan: Plan) -> list[Operations]:
     beyond = max(64, 2 ** math.ceil(math.log2(2 * plan.r)))
     counted = []
     for kind in TABLE_1:
-        least = 16 if kind == "recurrent" else beyond  # torch counts recurrent steps slowly
-        both = [Sizes(n=n, d=plan.d[0], k=plan.k, r=plan.r) for n in (least, 2 * least)]
+        shortest = 16 if kind == "recurrent" else beyond  # torch counts recurrent steps slowly
+        all_sizes = [Sizes(n=n, d=plan.d[0], k=plan.k, r=plan.r) for n in (shortest, 2 * shortest)]
         counted.append(
             Operations(
                 kind,
-                [sizes.n for sizes in both],
-                [operations(kind, sizes) for sizes in both],
-                [count_operations(kind, sizes) for sizes in both],
+                [sizes.n for sizes in all_sizes],
+                [operations(kind, sizes) for sizes in all_sizes],
+                [count_operations(kind, sizes) for sizes in all_sizes],
             )
         )
     return counted

@@ -85,7 +85,7 @@ def _notes(experiment: ParserExperiment, result: Result) -> tuple[str, ...]:
     candidates = "; ".join(f"{name}: {f1:.2f}" for name, f1 in result.candidates.items())
     recipe, test = result.recipe, result.test
     written = "XX, its tag masked" if experiment.masked else "its tag, which the parser predicts"
-    both = f"{experiment.folder / GOLD} {experiment.folder / PARSED}"
+    tree_files = f"{experiment.folder / GOLD} {experiment.folder / PARSED}"
     notes = [
         (
             f"F1 {test.all.f1:.2f} on {test.sentences:,} test sentences. The trees are not the "
@@ -102,7 +102,7 @@ def _notes(experiment: ParserExperiment, result: Result) -> tuple[str, ...]:
             f"Traces and function tags were stripped. A word is written as {written}; brackets are "
             "scored with the gold tags, because EVALB excludes punctuation by tag."
         ),
-        f"`evalb -p COLLINS.prm {both}` finds the same numbers.",
+        f"`evalb -p COLLINS.prm {tree_files}` finds the same numbers.",
         f"`transduce parse {experiment.folder / PARSER}` parses sentences with it.",
     ]
     if test.too_long or result.valid.too_long:

@@ -89,7 +89,7 @@ def draw_lines(
 ) -> "Figure":
     """Draw two columns of words, and a line for each weight in the colour of its head.
 
-    A larger weight has a thicker and stronger line; below 1% there is none. The squares next to
+    A larger weight has a thicker and darker line; weights below 1% have none. The squares next to
     a word show the largest weight that each head gives it. With `word`, only the lines from that
     word are drawn, as in the paper's Figure 3.
     """

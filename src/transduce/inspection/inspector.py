@@ -120,7 +120,7 @@ class Inspector:
         return next(self.inspect_all([source], None if target is None else [target]))
 
     def read(self, source: str) -> Inspection:
-        """Inspect how a sentence is encoded; the target is </s> alone."""
+        """Inspect how a sentence is encoded; the target is only </s>."""
         return self._inspect(self._encode(source, self.codec.source, "sentence"), np.array([EOS]))
 
     def inspect_all(

@@ -97,11 +97,11 @@ class AttentionMatrices:
         text = f"layer {layer} of {self.layers}"
         if len(heads) == 1:
             return f"{text}, head {heads[0]} of {self.heads}"
-        of = "mean of " if mean else ""
+        prefix = "mean of " if mean else ""
         if len(heads) == self.heads:
-            return f"{text}, {of}all {self.heads} heads"
+            return f"{text}, {prefix}all {self.heads} heads"
         *others, last = map(str, heads)
-        return f"{text}, {of}heads {', '.join(others)} and {last}"
+        return f"{text}, {prefix}heads {', '.join(others)} and {last}"
 
     def mean(self, layer: int | None, heads: Sequence[int] = ()) -> Floats:
         """Return the mean of some heads of a layer. (Q, K)."""

@@ -21,7 +21,7 @@ METADATA: dict[str, dict[str, str | None]] = {
     ".pdf": {"Creator": FILE_MARK, "CreationDate": None},
 }
 
-# Okabe and Ito's colours, which are safe for colour-blind readers, with grey for their yellow,
+# Okabe and Ito's colours, which are safe for colour-blind readers, with grey instead of yellow,
 # which is hard to see on white. Markers distinguish the series without colour.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#808080")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
@@ -69,7 +69,7 @@ def drawing_style() -> Iterator[None]:
         raise MissingExtra("drawing", "matplotlib", "plot") from None
     installed = set(fontManager.get_font_names())
     with mpl.rc_context(), warnings.catch_warnings():
-        # Characters that no font has are drawn as boxes.
+        # Characters missing from all fonts are drawn as boxes.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         mpl.rcdefaults()
         mpl.rcParams.update(STYLE)

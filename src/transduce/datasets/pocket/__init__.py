@@ -3,7 +3,7 @@
 It needs no download, and its translations are correct by construction, so that a model can be
 scored by exact match. German is the harder side: three genders, three cases, three declensions of
 the adjective, and verbs that come second or last and may be split. The grammar has more than four
-hundred English words and gives far more than a million different pairs.
+hundred English words and gives well over a million different pairs.
 
 words          nouns, verbs and adjectives with all their forms, from `lexicon.toml`
 phrases        noun phrases that agree in gender, number and case

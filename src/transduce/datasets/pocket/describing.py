@@ -231,7 +231,7 @@ def on_or_in(dice: Dice, case: int) -> Place:
 
 
 def location(dice: Dice, verb: Verb, subject: Phrase) -> Place:
-    """Draw where somebody or something is."""
+    """Draw the place where somebody or something is."""
     if not subject.human and "animal" not in (subject.noun.tags if subject.noun else ()):
         return on_or_in(dice, DATIVE)
     if verb.base == "live":

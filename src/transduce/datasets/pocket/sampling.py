@@ -167,7 +167,7 @@ def is_willed(clause: Clause) -> bool:
 
 
 def gives_one_thing(clause: Clause) -> bool:
-    """Return whether a definite thing is given, which does not happen every day."""
+    """Return whether a definite thing is given: such a clause cannot be habitual."""
     return bool(clause.dative and clause.accusative and clause.accusative.kind == "definite")
 
 

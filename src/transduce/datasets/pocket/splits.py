@@ -48,15 +48,15 @@ for _verb in VERBS:
 
 def nouns_and_constructions(clause: Clause) -> set[str]:
     """Return the nouns and constructions of a clause."""
-    found = {phrase.noun.key for phrase in clause.phrases if phrase.noun}
-    found.update(clause.marks)
+    keys = {phrase.noun.key for phrase in clause.phrases if phrase.noun}
+    keys.update(clause.marks)
     if clause.modal:
-        found.add(clause.modal.key)
+        keys.add(clause.modal.key)
     if clause.tense == "passive":
-        found.add("passive")
+        keys.add("passive")
     elif clause.tense == "like":
-        found.add("gern")
-    return found
+        keys.add("gern")
+    return keys
 
 
 def adjectives(clause: Clause) -> list[tuple[str, str]]:
