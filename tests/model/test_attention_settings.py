@@ -109,7 +109,7 @@ def test_a_vacant_slot_sees_at_least_one_key() -> None:
         cache.end_step(torch.zeros(2, 1, dtype=torch.long), torch.ones(2, dtype=torch.int32))
     cache.lengths[1] = 1  # a new sentence; the other slot is vacant
     cache.begin_step(4, 2)
-    assert not cache.own_mask.isinf().all(dim=-1).any()
+    assert not cache.target_mask.isinf().all(dim=-1).any()
 
 
 @pytest.mark.parametrize("changes", SETTINGS, ids=str)

@@ -12,7 +12,7 @@ HEADS = Heads(4, 8, 8, 0.0, DotProduct())  # as in `small_model`
 
 def contents(cache: Cache) -> list[Tensor]:
     """Return all tensors of a cache."""
-    return [*cache.source, *cache.own, cache.source_lengths, cache.lengths, cache.ancestors]
+    return [*cache.source, *cache.target, cache.source_lengths, cache.lengths, cache.ancestors]
 
 
 def used_cache() -> Cache:
@@ -38,7 +38,7 @@ def test_a_cache_that_grows_keeps_its_content() -> None:
     for tensor, old in zip(contents(cache), before, strict=True):
         assert torch.equal(tensor[tuple(map(slice, old.shape))], old)
     assert cache.source[0].size(3) == 9
-    assert cache.own[0].size(3) == cache.ancestors.size(2) == 8 + GRAIN
+    assert cache.target[0].size(3) == cache.ancestors.size(2) == 8 + GRAIN
     assert (cache.ancestors[..., 8:] == -1).all()
 
 

@@ -20,6 +20,6 @@ def build(config: ModelConfig) -> Transducer:
 
 
 def count_parameters(config: ModelConfig) -> int:
-    """Return the number of weights of a model, without allocating them."""
+    """Return the number of weights in a model, without allocating them."""
     with torch.device("meta"):
         return sum(parameter.numel() for parameter in build(config).parameters())

@@ -1,4 +1,4 @@
-"""Attention (paper 3.2). B sentences, H heads, Q queries, K keys, C channels, T tokens of a batch.
+"""Attention (paper 3.2). B sentences, H heads, Q queries, K keys, C channels, T tokens in a batch.
 
 `attention` is Eq. 1, the reference that every other implementation is tested against. The modules
 project tokens to queries, keys and values; an attention context then computes attention within each
@@ -25,26 +25,26 @@ from transduce.model.variants.rotary import Rotary
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor) -> Tensor:
-    """Average the values, weighted by how well each key answers the query.
+    """Average the values, weighted by how well each key matches the query.
 
     Paper: 3.2.1, Eq. 1, softmax(Q K^T / sqrt(d_k)) V.
-    The model does not call it: contexts compute the same by faster kernels.
+    The model does not call it: contexts compute the same result with faster kernels.
     (B, H, Q, C), (B, H, K, C), (B, H, K, C), (B, H, Q, K) -> (B, H, Q, C).
     """
     scores = q @ k.mT / math.sqrt(q.size(-1))  # (B, H, Q, K)
-    # Every query must see a key, or its softmax is NaN.
+    # Every query needs at least one key, or its softmax is NaN.
     scores = scores.masked_fill(~allowed, -torch.inf)
     return scores.softmax(dim=-1) @ v  # (B, H, Q, C)
 
 
 class Scoring(Protocol):
-    """How well keys answer queries: `DotProduct`, or `Additive` in variants/.
+    """Scores how well keys match queries: `DotProduct`, or `Additive` in variants/.
 
-    Attention maps call `scores`, decoding on a CPU `masked_scores`, the rest `attend`.
+    Attention maps call `scores`; decoding on a CPU calls `masked_scores`; the rest calls `attend`.
     """
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
-        """Return the scores of all pairs. (B, H, Q, C), (B, H, K, C) -> (B, H, Q, K)."""
+        """Return the scores of all query-key pairs. (B, H, Q, C), (B, H, K, C) -> (B, H, Q, K)."""
 
     def masked_scores(self, q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
         """Return the scores plus a mask of 0 and -inf, (B * H, 1 or Q, K).
@@ -55,9 +55,9 @@ class Scoring(Protocol):
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, causal: bool, dropout: float
     ) -> Tensor:
-        """Average the values by the softmax of the scores.
+        """Average the values, weighted by the softmax of the scores.
 
-        `mask`, (B, 1, 1, K), is false for keys that no query sees; `causal` hides later tokens.
+        `mask`, (B, 1, 1, K), is false for padding; `causal` hides later tokens.
         (B, H, Q, C), (B, H, K, C), (B, H, K, C) -> (B, H, Q, C).
         """
 
@@ -84,12 +84,12 @@ class DotProduct:
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """The heads of an attention module, as its context needs to know them (paper 3.2.2)."""
+    """The heads of an attention module, described for its context (paper 3.2.2)."""
 
     h: int
     d_k: int
     d_v: int
-    dropout: float  # of the attention weights; 0 in evaluation
+    dropout: float  # applied to the attention weights; 0 in evaluation
     scoring: Scoring
 
     def split(self, x: Tensor, *channels: int) -> list[Tensor]:
@@ -106,7 +106,7 @@ class SelfContext(Protocol):
         """The position of each token in its sentence, from 0. (T,)."""
 
     def attend(self, qkv: Tensor, heads: Heads) -> Tensor:
-        """Let each token see its sentence. (T, H * (2 d_k + d_v)) -> (T, H * d_v)."""
+        """Let each token attend to its sentence. (T, H * (2 d_k + d_v)) -> (T, H * d_v)."""
 
 
 class CrossContext(Protocol):
@@ -119,10 +119,10 @@ class CrossContext(Protocol):
         memory: Tensor | None,
         heads: Heads,
     ) -> Tensor:
-        """Let each query see its source. (T, H * d_k) -> (T, H * d_v).
+        """Let each query attend to its source. (T, H * d_k) -> (T, H * d_v).
 
         `project` maps the encoder's output, `memory`, to keys and values (T, H * (d_k + d_v)). A
-        context that has them stored ignores both.
+        context with cached keys and values ignores both.
         """
 
 
@@ -152,7 +152,7 @@ class MultiHead(nn.Module):
         return Heads(self.h, self.d_k, self.d_v, dropout, scoring)
 
     def unscale(self, projected: Tensor) -> Tensor:
-        """Multiply queries, which come first, by sqrt(d_k): it cancels the scaling of Eq. 1."""
+        """Multiply the queries, the first channels, by sqrt(d_k) to cancel the scaling of Eq. 1."""
         q, rest = projected.tensor_split([self.key_channels], dim=-1)
         return torch.cat([q * math.sqrt(self.d_k), rest], dim=-1)
 
@@ -163,7 +163,7 @@ class SelfAttention(MultiHead):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
         d_model, bias = config.d_model, config.attention_bias
-        # Three matrices in one, for one product; each is drawn as a matrix of its own.
+        # Three matrices stored as one, for a single product; each is initialised separately.
         blocks = [self.key_channels, self.key_channels, self.value_channels]
         self.W_QKV = Linear(d_model, sum(blocks), bias=bias, blocks=blocks)
         self.W_O = Linear(self.value_channels, d_model, bias=bias)
@@ -186,7 +186,7 @@ class SelfAttention(MultiHead):
         return self.W_QKV.block(2)
 
     def forward(self, x: Tensor, context: SelfContext) -> Tensor:
-        """Let each token see its sentence. (T, d_model) -> (T, d_model)."""
+        """Let each token attend to its sentence. (T, d_model) -> (T, d_model)."""
         return self.W_O(context.attend(self.project(x, context), self.heads))  # type: ignore[no-any-return]
 
     def project(self, x: Tensor, context: SelfContext) -> Tensor:
@@ -220,7 +220,7 @@ class CrossAttention(MultiHead):
         return self.W_KV.block(1)
 
     def forward(self, x: Tensor, memory: Tensor | None, context: CrossContext) -> Tensor:
-        """Let each target token see its whole source. (T, d_model) -> (T, d_model)."""
+        """Let each target token attend to its whole source. (T, d_model) -> (T, d_model)."""
         q: Tensor = self.W_Q(x)
         q = q if self.scaled else self.unscale(q)
         return self.W_O(context.attend(q, self.W_KV, memory, self.heads))  # type: ignore[no-any-return]

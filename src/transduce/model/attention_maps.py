@@ -1,4 +1,4 @@
-"""The attention weights of a Transformer: maps of all layers, and alignment by the last one.
+"""The attention weights of a Transformer: maps of all layers, and alignment from the last layer.
 
 T tokens, N layers, H heads.
 """
@@ -43,22 +43,22 @@ def attention_maps(model: Transformer, batch: Batch) -> AttentionMaps:
 
 
 def _stack(layers: list[list[Tensor]]) -> Tensor:
-    """Stack the weights that were recorded of one sentence. -> (N, H, queries, keys)."""
+    """Stack the weights recorded for one sentence. -> (N, H, queries, keys)."""
     return torch.cat([group for (group,) in layers])
 
 
 def source_weights(model: Transformer, batch: Batch) -> list[Tensor]:
     """Return the cross-attention of the last layer for each sentence, in the order of `batch`.
 
-    The mean of the heads. (target, K) each; columns beyond a sentence's source are 0.
+    Averaged over the heads. (target, K) each; columns beyond a sentence's source are 0.
     """
     assert isinstance(batch.cross, SourceRows)
     target = batch.target
-    own = grouped_self(target, causal=True, neighbourhood=model.config.neighbourhood)
+    decoder = grouped_self(target, causal=True, neighbourhood=model.config.neighbourhood)
     cross = GroupedCross(batch.cross)
     last = RecordedCross(cross)
-    below: list[CrossContext] = [cross] * (len(model.decoder) - 1)
-    contexts = [(own, context) for context in (*below, last)]
+    lower: list[CrossContext] = [cross] * (len(model.decoder) - 1)
+    contexts = [(decoder, context) for context in (*lower, last)]
     model.run_decoder(target.tokens, target.positions, model.encode(batch.source), contexts)
     (groups,) = last.weights
     return [sentence for group in groups for sentence in group.mean(1)]

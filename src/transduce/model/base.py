@@ -1,6 +1,6 @@
-"""The base class of models: what training and search need of any of them.
+"""The base class of models: the interface that training and search use.
 
-T tokens of a packed batch, S sentences, k hypotheses of each, R = S * k rows, V words.
+T tokens in a packed batch, S sentences, k hypotheses each, R = S * k rows, V words.
 """
 
 from abc import abstractmethod
@@ -25,36 +25,36 @@ Layer = TypeVar("Layer", bound=nn.Module)
 class DecoderState(Protocol):
     """The state of decoding: sentences in slots, with k hypotheses each."""
 
-    lengths: Tensor  # (S,) steps made
-    uses_kernels: bool  # whether our Triton kernels attend to it
+    lengths: Tensor  # (S,) steps so far
+    uses_kernels: bool  # whether our Triton kernels compute attention over it
 
     def put(
         self, slots: Tensor, lengths: Tensor, places: tuple[Tensor, Tensor], rows: Tensor
     ) -> None:
         """Begin new sentences in some slots.
 
-        `rows` (n, T, …) is what `project_memory` returned for their sources; `places` are the slot
+        `rows` (n, T, …) is the result of `project_memory` for their sources; `places` are the slot
         of each token and its position in the sentence.
         """
 
     def grow(self, source: int, steps: int) -> None:
-        """Make room for `source` tokens of a source and `steps` steps of an output."""
+        """Grow to a capacity of at least `source` source tokens and `steps` output steps."""
 
     def keep(self, slots: Tensor) -> None:
-        """Remove all slots but these."""
+        """Remove all other slots."""
 
     def begin_step(self, source: int, steps: int) -> None:
         """Prepare a step; no source is longer than `source`, no output longer than `steps`."""
 
     def end_step(self, parents: Tensor, live: Tensor) -> None:
-        """Let each hypothesis continue its parent (S, k), in the live slots (S,)."""
+        """Make each hypothesis continue its parent (S, k); advance the live slots (S,)."""
 
 
 class Stack(nn.ModuleList, Generic[Layer]):
-    """A list of layers of one type."""
+    """A list of layers of the same type."""
 
     def __iter__(self) -> Iterator[Layer]:
-        """Iterate over the layers, the lowest first."""
+        """Iterate over the layers from bottom to top."""
         return cast("Iterator[Layer]", super().__iter__())
 
 
@@ -64,7 +64,7 @@ class Transducer(nn.Module):
     Subclasses define the encoder and the decoder between them.
     """
 
-    supports_packed = True  # whether it can compute packed batches (`PackedLayout`)
+    supports_packed = True  # whether it accepts packed batches (`PackedLayout`)
 
     architecture: ClassVar[str]  # the value of the setting `architecture`
 
@@ -78,7 +78,7 @@ class Transducer(nn.Module):
             )
         self.config = config
         self.kernels = Kernels()
-        self.recompute = False  # activations in the backward pass instead of storing them
+        self.recompute = False  # recompute activations in the backward pass to save memory
         target = _matrix(config.target_vocabulary, config.d_model)
         source = (
             target if config.tie == "all" else _matrix(config.source_vocabulary, config.d_model)
@@ -100,7 +100,7 @@ class Transducer(nn.Module):
         """Return the logits of every next token, for padded tensors. (B, S), (B, T) -> (B, T, V).
 
         Both are token ids padded with 0. A source sentence ends with </s> (2). The target is the
-        decoder's input: it begins with <s> (1), and the logits at position t are those of token
+        decoder's input: it begins with <s> (1), and the logits at position t predict token
         t + 1. The logits of padding are 0. Dropout is on in training mode.
 
         >>> import torch
@@ -119,7 +119,7 @@ class Transducer(nn.Module):
     @staticmethod
     @abstractmethod
     def weights_per_token(config: ModelConfig) -> tuple[int, int]:
-        """Return how many weights a source token, and a target token, is multiplied with."""
+        """Return the number of weights applied to each source token and each target token."""
 
     @abstractmethod
     def encode(self, source: PackedTokens) -> Tensor:
@@ -127,25 +127,25 @@ class Transducer(nn.Module):
 
     @abstractmethod
     def decode(self, target: PackedTokens, memory: Tensor, cross: SourceRows | KeyRanges) -> Tensor:
-        """Transform target sentences, each of which sees its source. -> (T, d_model)."""
+        """Transform target sentences, conditioned on their sources. -> (T, d_model)."""
 
-    def apply_layer(self, layer: Callable[..., Tensor], x: Tensor, *others: Any) -> Tensor:
+    def apply_layer(self, layer: Callable[..., Tensor], x: Tensor, *arguments: Any) -> Tensor:
         """Apply a layer; with `recompute`, store only its input for the backward pass."""
         if self.recompute and self.training:
-            return checkpoint(layer, x, *others, use_reentrant=False)  # type: ignore[no-any-return]
-        return layer(x, *others)
+            return checkpoint(layer, x, *arguments, use_reentrant=False)  # type: ignore[no-any-return]
+        return layer(x, *arguments)
 
     @abstractmethod
     def project_memory(self, memory: Tensor) -> Tensor:
-        """Return what decoding stores of the encoder's output. (T, …) -> (n, T, …)."""
+        """Project the encoder's output to the tensors that decoding caches. (T, …) -> (n, T, …)."""
 
     @abstractmethod
     def cache(self, slots: int, hypotheses: int, capacity: tuple[int, int]) -> DecoderState:
-        """Make an empty state for `capacity` tokens of a source and steps of an output."""
+        """Return an empty state; `capacity` is the number of source tokens and of output steps."""
 
     @abstractmethod
     def cache_size(self, hypotheses: int, capacity: tuple[int, int]) -> int:
-        """Return how many numbers such a state holds for a sentence."""
+        """Return the number of elements that such a state holds per sentence."""
 
     @abstractmethod
     def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:
@@ -157,7 +157,7 @@ class Transducer(nn.Module):
         return self.target_embedding.dtype
 
     def compute_in(self, dtype: torch.dtype) -> None:
-        """Compute in this precision, except the statistics of norms; weights stay float32."""
+        """Compute in this precision, except for LayerNorm statistics; weights stay float32."""
         self.source_embedding.dtype = self.target_embedding.dtype = dtype
 
     def narrow(self, dtype: torch.dtype) -> Self:
@@ -171,7 +171,7 @@ class Transducer(nn.Module):
         return self
 
     def pack(self) -> Self:
-        """Lay the matrices out as the CPU multiplies them fastest: only for decoding."""
+        """Store the matrices in the CPU's fastest layout: for decoding only."""
         for module in self.modules():
             if isinstance(module, Linear):
                 module.pack()
@@ -192,5 +192,5 @@ class Transducer(nn.Module):
 
 
 def _matrix(vocabulary: int, d_model: int) -> nn.Parameter:
-    """Draw an embedding matrix; multiplied by sqrt(d_model) its rows have unit variance."""
+    """Draw an embedding matrix; after scaling by sqrt(d_model), its entries have unit variance."""
     return nn.Parameter(nn.init.normal_(torch.empty(vocabulary, d_model), std=d_model**-0.5))

@@ -14,7 +14,7 @@ from transduce.model.positions import sinusoids
 class Embedding(nn.Module):
     """The input of a stack: scaled embeddings plus positional encodings (paper 3.4, 3.5, 5.4)."""
 
-    positions: Tensor | None  # (max_positions, d_model) what is added at each position
+    positions: Tensor | None  # (max_positions, d_model) added at each position
 
     def __init__(self, matrix: nn.Parameter, config: ModelConfig) -> None:
         super().__init__()

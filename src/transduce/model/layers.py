@@ -1,4 +1,4 @@
-"""The layers of both stacks (paper 3.1, 3.3). T tokens of a packed batch."""
+"""The layers of both stacks (paper 3.1, 3.3). T tokens in a packed batch."""
 
 from collections.abc import Callable
 
@@ -12,14 +12,14 @@ from transduce.model.ops.fused import linear_relu, residual_norm
 from transduce.model.ops.kernels import Kernels
 from transduce.model.ops.linear import Linear
 
-# ReLU is fused with the product before it instead: `ops.fused.linear_relu`.
+# ReLU is not listed: `ops.fused.linear_relu` fuses it with the preceding product.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"swish": F.silu, "gelu": F.gelu}
 
 
 class FeedForward(nn.Module):
     """Eq. 2, max(0, x W1 + b1) W2 + b2, at each position separately (paper 3.3).
 
-    Differs: imported models may have another activation than max(0, x).
+    Differs: imported models may use an activation other than max(0, x).
     """
 
     def __init__(self, config: ModelConfig, kernels: Kernels) -> None:

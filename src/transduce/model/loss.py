@@ -1,4 +1,4 @@
-"""Label smoothing (paper 5.4) with few logits in memory. T tokens, D = d_model, V words.
+"""Label smoothing (paper 5.4), computed in chunks to save memory. T tokens, D = d_model, V words.
 
 The target distribution gives 1 - eps_ls to the correct word and spreads eps_ls uniformly over all
 words of the vocabulary except <pad>, the correct word included. A label <pad> marks padding, which
@@ -15,10 +15,10 @@ from transduce.model.ops.linear import add_product, product
 from transduce.model.ops.softmax import smoothed_softmax
 from transduce.system.devices import widest_float
 
-# Logits in memory at a time. On a CPU: enough for fast products, few enough for the caches. On a
+# Logits in memory at a time. On a CPU: enough for fast products, few enough to stay in cache. On a
 # GPU: a small part of its memory, but enough to make adding to the matrix's gradient cheap.
 CHUNK, CHUNK_CUDA, CHUNK_MPS = 2**22, 2**28, 2**25
-GRAIN = 64  # on a GPU the vocabulary is padded to a multiple: products need aligned rows
+GRAIN = 64  # on a GPU the vocabulary is padded to a multiple of this, to align rows
 
 
 def loss(
@@ -43,11 +43,11 @@ def loss(
 
 
 class _Loss(torch.autograd.Function):
-    """Logits, softmax, loss and gradients of a chunk of tokens at a time.
+    """Computes logits, softmax, loss and gradients for one chunk of tokens at a time.
 
     With p the softmax, q the smoothed target and u = eps_ls / (V - 1) its uniform part, the loss of
-    a token is logsumexp(z) - sum(q z) and the gradient of its logits p - q. Products are computed
-    in the precision of x; losses and the matrix's gradient are summed in float32 or wider.
+    a token is logsumexp(z) - sum(q z), and the gradient of its logits is p - q. Products are
+    computed in the precision of x; losses and the matrix's gradient are summed in float32 or wider.
     """
 
     @staticmethod
@@ -115,20 +115,20 @@ def _pad_words(
 
 
 def _scale(d: Tensor, factor: Tensor) -> Tensor:
-    """Multiply by a factor that keeps at least float32: in bf16, 1 / 24,577 is 0.2% too large."""
+    """Multiply by a factor in float32 or wider: in bf16, 1 / 24,577 is 0.2% too large."""
     factor = factor.to(torch.promote_types(d.dtype, torch.float32))
-    # A factor of one dimension raises the precision of the product, a scalar does not.
+    # A one-dimensional factor promotes the product to its dtype; a scalar does not.
     return d * factor if factor.dtype == d.dtype else (d * factor.reshape(1)).to(d.dtype)
 
 
 def _chunk_rows(x: Tensor, words: int) -> int:
-    """Return how many tokens to compute at a time; on a GPU chunks of equal size if possible."""
+    """Return how many tokens to compute at a time; on a GPU, in equal chunks if possible."""
     if x.device.type == "cpu":
         return max(1, CHUNK // words)
     return _equal_chunks(len(x), words, CHUNK_MPS if x.device.type == "mps" else CHUNK_CUDA)
 
 
-def _equal_chunks(tokens: int, words: int, most: int) -> int:
-    chunks = -(-tokens * words // most)
+def _equal_chunks(tokens: int, words: int, max_logits: int) -> int:
+    chunks = -(-tokens * words // max_logits)
     divisors = (n for n in range(chunks, 2 * chunks) if tokens % n == 0)
     return -(-tokens // next(divisors, chunks))

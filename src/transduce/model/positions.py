@@ -1,4 +1,4 @@
-"""The sinusoids of the positional encodings: of torch for models, of numpy for exports."""
+"""Sinusoidal positional encodings, in torch for models and in numpy for exports."""
 
 from typing import Any
 

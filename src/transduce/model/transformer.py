@@ -1,4 +1,4 @@
-"""The Transformer (paper 3). T tokens of a packed batch, R rows of hypotheses, V words.
+"""The Transformer (paper 3). T tokens in a packed batch, R rows of hypotheses, V words.
 
 The base class (base.py) has the embeddings, the softmax matrix (3.4) and `forward`.
 """
@@ -21,7 +21,7 @@ from transduce.model.layers import DecoderLayer, EncoderLayer
 class Transformer(Transducer):
     """The model of the paper's Figure 1 (3.1), as a `torch.nn.Module`.
 
-    It is computed on packed tokens, without padding: `forward` takes a `Batch` of them.
+    It computes on packed tokens, without padding: `forward` takes a `Batch` of them.
     `forward_padded` takes padded tensors.
     """
 
@@ -29,7 +29,7 @@ class Transformer(Transducer):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
-        self.supports_packed = config.uses_dot_products  # our packed kernels compute no other
+        self.supports_packed = config.uses_dot_products  # our packed kernels need them
         self.encoder: Stack[EncoderLayer] = Stack(
             EncoderLayer(config, self.kernels) for _ in range(config.N)
         )
@@ -45,9 +45,9 @@ class Transformer(Transducer):
         return self.run_encoder(source, context)
 
     def decode(self, target: PackedTokens, memory: Tensor, cross: SourceRows | KeyRanges) -> Tensor:
-        """Transform target sentences, each of which sees its source. -> (T, d_model)."""
-        own = self_context(target, causal=True, neighbourhood=self.config.neighbourhood)
-        contexts = [(own, cross_context(cross))] * len(self.decoder)
+        """Transform target sentences, each attending to its source. -> (T, d_model)."""
+        context = self_context(target, causal=True, neighbourhood=self.config.neighbourhood)
+        contexts = [(context, cross_context(cross))] * len(self.decoder)
         return self.run_decoder(target.tokens, target.positions, memory, contexts)
 
     def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:
@@ -56,7 +56,7 @@ class Transformer(Transducer):
         return self.logits_float32(self.run_decoder(tokens, positions, None, contexts))
 
     def run_encoder(self, source: PackedTokens, context: SelfContext) -> Tensor:
-        """Walk through the encoder's layers, with this attention context. -> (T, d_model)."""
+        """Apply the encoder's layers with this attention context. -> (T, d_model)."""
         x = self.source_embedding(source.tokens, source.positions)
         for layer in self.encoder:
             x = self.apply_layer(layer, x, context)
@@ -69,14 +69,14 @@ class Transformer(Transducer):
         memory: Tensor | None,
         contexts: Sequence[tuple[SelfContext, CrossContext]],
     ) -> Tensor:
-        """Walk through the decoder's layers, with the contexts of each. (T,) -> (T, d_model).
+        """Apply the decoder's layers, each with its contexts. (T,) -> (T, d_model).
 
-        Training, scoring, decoding, alignment and attention maps differ in the contexts only. Those
-        of a cache need no `memory`: it has the keys and values of the sources.
+        Training, scoring, decoding, alignment and attention maps differ only in the contexts. The
+        contexts of a cache need no `memory`: the cache holds the keys and values of the sources.
         """
         x = self.target_embedding(tokens, positions)
-        for layer, (own, cross) in zip(self.decoder, contexts, strict=True):
-            x = self.apply_layer(layer, x, memory, own, cross)
+        for layer, (context, cross) in zip(self.decoder, contexts, strict=True):
+            x = self.apply_layer(layer, x, memory, context, cross)
         return x  # type: ignore[no-any-return]
 
     def project_memory(self, memory: Tensor) -> Tensor:
@@ -84,36 +84,36 @@ class Transformer(Transducer):
         return torch.stack([layer.cross_attention.W_KV(memory) for layer in self.decoder])
 
     def cache(self, slots: int, hypotheses: int, capacity: tuple[int, int]) -> Cache:
-        """Make an empty cache of keys and values."""
+        """Return an empty cache of keys and values."""
         like = self.output.new_empty(0, dtype=self.dtype)
         return Cache(self.config, slots, hypotheses, capacity, like, self.kernels)
 
     def cache_size(self, hypotheses: int, capacity: tuple[int, int]) -> int:
-        """Return how many numbers the cache holds for a sentence."""
+        """Return the number of elements that the cache holds per sentence."""
         config = self.config
         per_token = config.decoder_layers * config.h * (config.d_k + config.d_v)
         return per_token * (capacity[0] + capacity[1] * hypotheses)
 
     @staticmethod
     def weights_per_token(config: ModelConfig) -> tuple[int, int]:
-        """Return how many weights a source token, and a target token, is multiplied with."""
+        """Return the number of weights applied to each source token and each target token."""
         W_Q = config.d_model * config.h * config.d_k
         W_KV = config.d_model * config.h * (config.d_k + config.d_v)
         W_O = config.h * config.d_v * config.d_model
         layer = W_Q + W_KV + W_O + 2 * config.d_model * config.d_ff
-        source = config.N * layer + config.decoder_layers * W_KV  # of cross-attention
+        source = config.N * layer + config.decoder_layers * W_KV  # cross-attention
         target = config.decoder_layers * (layer + W_Q + W_O)
         return source, target + config.d_model * config.target_vocabulary
 
 
 @torch.no_grad()
 def scale_residual_init(layers: Iterable[EncoderLayer | DecoderLayer]) -> None:
-    """Scale down the last matrix of each sub-layer of a stack, by the root of their number.
+    """Divide the last matrix of each sub-layer in a stack by the square root of their number.
 
-    So all sub-layers together change the residual stream about as much as one would. The paper does
-    not specify the initialisation. With every matrix drawn alike, six layers make the tokens of a
-    sentence so similar (mean cosine 0.96) that the decoder finds the source only after thousands of
-    steps; scaled, they differ (0.24), and it does at once.
+    Together, the sub-layers then change the residual stream about as much as one would. The paper
+    does not specify the initialisation. Without scaling, six layers make the tokens of a sentence
+    so similar (mean cosine 0.96) that the decoder learns to use the source only after thousands of
+    steps. With scaling, the tokens differ (0.24), and it does so at once.
     """
     matrices = [matrix for layer in layers for matrix in layer.residual_outputs()]
     for matrix in matrices:

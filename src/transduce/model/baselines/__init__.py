@@ -1,11 +1,11 @@
-"""The models that the paper compares itself with, on the same trainer, search and scores.
+"""The models that the paper compares itself with, using the same trainer, search and scores.
 
 In reading order:
 
-- `recurrent`: LSTM encoder and decoder with attention; `lstm` has its layers.
-- `convs2s`: gated convolutions with attention; `convolution` has its convolutions.
+- `recurrent`: LSTM encoder and decoder with attention; `lstm` contains its layers.
+- `convs2s`: gated convolutions with attention; `convolution` contains its convolutions.
 - `bytenet`: dilated convolutions without attention.
 - `states`: the state of their decoders between steps.
 
-A new one is a module here, a row in model/architecture.py and a row in config.ARCHITECTURES.
+To add one, write a module here and add a row to model/architecture.py and config.ARCHITECTURES.
 """

@@ -1,7 +1,7 @@
 """ByteNet (Kalchbrenner et al. 2016) over subwords: dilated convolutions without attention.
 
-T tokens of a batch, S sentences, R rows of hypotheses. `d_model` is the number of channels between
-blocks, `d_ff` that inside them (half as many in their paper), `kernel` the convolutions' width.
+T tokens in a batch, S sentences, R rows of hypotheses. `d_model` is the number of channels between
+blocks, `d_ff` the number inside them (half as many in their paper), `kernel` their width.
 """
 
 import math
@@ -19,7 +19,7 @@ from transduce.model.ops.fused import norm_relu
 from transduce.model.ops.kernels import Kernels
 from transduce.model.ops.linear import Linear
 
-DILATIONS = (1, 2, 4, 8, 16)  # of a set of blocks; each set begins again with 1 (their section 3.5)
+DILATIONS = (1, 2, 4, 8, 16)  # in a set of blocks; each set starts with 1 (their section 3.5)
 
 
 def dilation(block: int) -> int:
@@ -58,7 +58,7 @@ class Block(nn.Module):
         self.P_drop = config.P_drop
 
     def forward(self, x: Tensor, where: Neighbours | Tensor) -> Tensor:
-        """Transform packed tokens, or one token after a past. (T, d_model) -> (T, d_model)."""
+        """Transform packed tokens, or one token given its past. (T, d_model) -> (T, d_model)."""
         inside = self.W_1(self.norm_1(x))
         inside = self.convolution(self.norm_2(inside), where)
         added = self.W_2(self.norm_3(inside))
@@ -94,7 +94,7 @@ class ByteNet(Transducer):
 
     @staticmethod
     def weights_per_token(config: ModelConfig) -> tuple[int, int]:
-        """Return how many weights a source token, and a target token, is multiplied with."""
+        """Return the number of weights applied to each source token and each target token."""
         d_model, C = config.d_model, config.d_ff
         block = 2 * d_model * C + config.kernel * C * C
         target = 3 * d_model * d_model + config.decoder_layers * block
@@ -134,7 +134,7 @@ class ByteNet(Transducer):
         return [(block.convolution.behind, self.config.d_ff) for block in self.decoder]
 
     def cache_size(self, hypotheses: int, capacity: tuple[int, int]) -> int:
-        """Return how many numbers the state holds for a sentence."""
+        """Return the number of elements that the state holds per sentence."""
         return self.config.d_model * capacity[0] + hypotheses * sum(map(math.prod, self._pasts()))
 
     def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:

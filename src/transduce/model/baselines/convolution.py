@@ -1,7 +1,7 @@
 """Convolutions over packed tokens. T tokens, C channels, R rows of hypotheses.
 
 Sentences follow each other without padding. The neighbours of each token are concatenated, with 0
-beyond the ends of its sentence, and multiplied with all weights at once.
+beyond the ends of its sentence, and multiplied by all weights at once.
 """
 
 from typing import Any
@@ -13,17 +13,17 @@ from transduce.model.ops.linear import Linear
 
 
 class Neighbours:
-    """Which tokens at a distance belong to the same sentence; computed once for a batch."""
+    """Which tokens at a given distance are in the same sentence; computed once per batch."""
 
     def __init__(self, positions: Tensor, dtype: torch.dtype) -> None:
         self.positions, self.dtype = positions, dtype
         self.masks: dict[int, Tensor] = {}
 
     def mask(self, distance: int) -> Tensor:
-        """Return 1 if tokens t and t + `distance` are of one sentence, else 0. (T - distance, 1).
+        """Return 1 if tokens t and t + `distance` share a sentence, else 0. (T - distance, 1).
 
         Positions count from 0 in each sentence, and are 0 in padding. They differ by `distance`
-        within a sentence only.
+        only within a sentence.
         """
         if distance not in self.masks:
             same = self.positions[distance:] == self.positions[:-distance] + distance
@@ -34,7 +34,8 @@ class Neighbours:
 def taps(kernel: int, dilation: int, *, causal: bool) -> tuple[int, ...]:
     """Return the positions that a convolution reads, relative to its own, in ascending order.
 
-    A causal one reads nothing ahead. A centred one of even width reads one more before than after.
+    A causal convolution reads no later positions. A centred one of even width reads one more
+    position before than after.
     """
     behind = kernel - 1 if causal else kernel // 2
     return tuple(dilation * (tap - behind) for tap in range(kernel))

@@ -1,7 +1,7 @@
 """ConvS2S (Gehring et al. 2017): gated convolutions, and attention in every decoder layer.
 
-T tokens of a batch, S sentences, k hypotheses of each, R = S * k rows, K source tokens, C channels.
-`d_model` is the width of embeddings, `d_ff` the number of channels, `kernel` that of a convolution.
+T tokens in a batch, S sentences, k hypotheses each, R = S * k rows, K source tokens, C channels.
+`d_model` is the width of embeddings, `d_ff` the number of channels, `kernel` a kernel's width.
 """
 
 import math
@@ -69,7 +69,7 @@ class Block(nn.Module):
         self.P_drop = config.P_drop
 
     def forward(self, x: Tensor, where: Neighbours | Tensor) -> Tensor:
-        """Transform packed tokens, or one token after a past. (T, C) -> (T, C)."""
+        """Transform packed tokens, or one token given its past. (T, C) -> (T, C)."""
         x = dropout(x, self.P_drop if self.training else 0.0)
         return F.glu(self.convolution(x, where))
 
@@ -100,7 +100,7 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Tensor, embedded: Tensor, where: Neighbours | Tensor, attend: Attend
     ) -> Tensor:
-        """Transform packed tokens, or one token after a past. (T, C) -> (T, C).
+        """Transform packed tokens, or one token given its past. (T, C) -> (T, C).
 
         Their Eq. 1: d = W h + b + g, where g is the embedding of the previous token.
         """
@@ -135,7 +135,7 @@ class ConvS2S(Transducer):
 
     @staticmethod
     def weights_per_token(config: ModelConfig) -> tuple[int, int]:
-        """Return how many weights a source token, and a target token, is multiplied with."""
+        """Return the number of weights applied to each source token and each target token."""
         d_model, C = config.d_model, config.d_ff
         ends, block, attention = 2 * d_model * C, config.kernel * C * 2 * C, 2 * d_model * C
         target = ends + config.decoder_layers * (block + attention)
@@ -180,7 +180,7 @@ class ConvS2S(Transducer):
         return self.config.kernel - 1, self.config.d_ff
 
     def cache_size(self, hypotheses: int, capacity: tuple[int, int]) -> int:
-        """Return how many numbers the state holds for a sentence."""
+        """Return the number of elements that the state holds per sentence."""
         per_hypothesis = len(self.decoder) * math.prod(self._past)
         return 2 * self.config.d_model * capacity[0] + hypotheses * per_hypothesis
 

@@ -1,6 +1,6 @@
 """Long short-term memory (Hochreiter and Schmidhuber 1997) over many sentences at a time.
 
-T tokens of a batch, S sentences of at most L tokens, R hypotheses.
+T tokens in a batch, S sentences of at most L tokens, R hypotheses.
 """
 
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ class LSTM(Linear):
             nn.init.zeros_(self.bias)
 
     def pack(self) -> None:
-        """Store the matrix also in the fastest layout for single steps."""
+        """Also store the matrix in the fastest layout for single steps."""
         self.packed = packed(self.weight)
 
     def step(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -90,8 +90,8 @@ def run_lstm(layer: Sequence[LSTM], x: Tensor, sizes: Tensor) -> Tensor:
     weights = _weights(layer, x.dtype)
     biased, layers, dropout = True, 1, 0.0
     # On a GPU this is cuDNN's kernel, which needs to know whether a gradient will be computed.
-    learns, both_ways = torch.is_grad_enabled(), len(layer) == 2
-    y, _, _ = torch.lstm(x, sizes, (h, h), weights, biased, layers, dropout, learns, both_ways)
+    learns, bidirectional = torch.is_grad_enabled(), len(layer) == 2
+    y, _, _ = torch.lstm(x, sizes, (h, h), weights, biased, layers, dropout, learns, bidirectional)
     return y
 
 
@@ -114,7 +114,7 @@ def _weights(layer: Sequence[LSTM], dtype: torch.dtype) -> list[Tensor]:
 
 
 def take_rows(x: Tensor, index: Tensor) -> Tensor:
-    """Return some rows, none of them twice. (n, C), (T,) -> (T, C)."""
+    """Return the rows at `index`, which has no duplicates. (n, C), (T,) -> (T, C)."""
     return _TakeRows.apply(x, index)  # type: ignore[no-untyped-call, no-any-return]
 
 

@@ -1,7 +1,7 @@
 """A recurrent encoder-decoder with attention, which the paper set out to replace (paper 1, 2).
 
-Bahdanau et al. 2015; the layers are those of GNMT (Wu et al. 2016). T tokens of a batch, S
-sentences, Q queries, K keys, H heads (one in the literature), R hypotheses, C cells of a layer.
+Bahdanau et al. 2015; the layers are those of GNMT (Wu et al. 2016). T tokens in a batch, S
+sentences, Q queries, K keys, H heads (one in the literature), R hypotheses, C cells per layer.
 """
 
 import functools
@@ -65,11 +65,11 @@ class Recurrent(Transducer):
     """Bidirectional LSTM encoder, LSTM decoder with attention.
 
     The first layer of the encoder is bidirectional; from the third layer on, a layer's output is
-    added to its input. The bottom layer of the decoder gives the queries of attention; the other
+    added to its input. The bottom layer of the decoder computes the attention queries; the other
     layers and the output read the average. `d_ff` is the number of cells of each layer.
 
     Differs: there is no input feeding (attention of the previous step as input), so that one call
-    of cuDNN computes a layer for whole sentences; and the decoder begins with states of 0.
+    of cuDNN computes a layer for whole sentences; and the decoder's initial states are 0.
     """
 
     architecture = "recurrent"
@@ -91,7 +91,7 @@ class Recurrent(Transducer):
 
     @staticmethod
     def weights_per_token(config: ModelConfig) -> tuple[int, int]:
-        """Return how many weights a source token, and a target token, is multiplied with."""
+        """Return the number of weights applied to each source token and each target token."""
         d, C, keys = config.d_model, config.d_ff, config.h * config.d_k
         values = config.h * config.d_v
         encoder = [d + C, d + C, *[3 * C][: config.N - 1], *[2 * C] * (config.N - 2)]
@@ -151,7 +151,7 @@ class Recurrent(Transducer):
         return States(slots, hypotheses, source, shapes, like)
 
     def cache_size(self, hypotheses: int, capacity: tuple[int, int]) -> int:
-        """Return how many numbers the state holds for a sentence."""
+        """Return the number of elements that the state holds per sentence."""
         states = 2 * self.config.decoder_layers * self.config.d_ff
         return sum(self.attention.sizes) * capacity[0] + states * hypotheses
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 
 class States:
-    """The sources and states of one model, for a number of sentences side by side."""
+    """The sources and states of one model, for several sentences at once."""
 
     def __init__(
         self,
@@ -23,22 +23,22 @@ class States:
         shapes: Sequence[tuple[int, ...]],
         like: Tensor,
     ) -> None:
-        """Make empty states of these shapes; `source` is (n, most tokens, width of a row)."""
+        """Create states of these shapes, all 0; `source` is (n, maximum tokens, row width)."""
         n, tokens, width = source
         self.k, self.uses_kernels = hypotheses, False
         self.source = like.new_zeros(n, slots, tokens, width)
         self.states = [like.new_zeros(slots, hypotheses, *shape) for shape in shapes]
         ints: dict[str, Any] = {"dtype": torch.int32, "device": like.device}
-        self.source_lengths = torch.ones(slots, **ints)  # at least 1: every query sees something
+        self.source_lengths = torch.ones(slots, **ints)  # at least 1: a softmax needs a key
         self.lengths = torch.zeros(slots, **ints)
-        # Of the current step:
+        # State of the current step:
         self.used = tokens
         self.real = torch.ones(slots, tokens, dtype=torch.bool, device=like.device)
 
     def put(
         self, slots: Tensor, lengths: Tensor, places: tuple[Tensor, Tensor], rows: Tensor
     ) -> None:
-        """Begin new sentences in some slots, with states of 0."""
+        """Begin new sentences in some slots, with all states 0."""
         slot, position = places
         self.source[:, slot, position] = rows
         self.source_lengths.index_copy_(0, slots, lengths)
@@ -47,13 +47,13 @@ class States:
             state.index_fill_(0, slots, 0)
 
     def grow(self, source: int, steps: int) -> None:
-        """Make room for `source` tokens of a source; states do not grow."""
+        """Grow to a capacity of at least `source` source tokens; the states do not grow."""
         missing = source - self.source.size(2)
         if missing > 0:
             self.source = F.pad(self.source, (0, 0, 0, missing))
 
     def keep(self, slots: Tensor) -> None:
-        """Remove all slots but these."""
+        """Remove all other slots."""
         self.source = self.source[:, slots]
         self.states = [state[slots] for state in self.states]
         self.source_lengths, self.lengths = self.source_lengths[slots], self.lengths[slots]

@@ -1,6 +1,6 @@
 """Attention over groups of equally long sentences: dense tensors without padding, on any device.
 
-B sentences of a group, H heads, n tokens of a sentence, Q queries, K keys, C channels, T tokens.
+B sentences in a group, H heads, n tokens per sentence, Q queries, K keys, C channels, T tokens.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,17 +14,17 @@ from transduce.model.attention import Heads
 
 
 class GroupedSelf:
-    """Self-attention, one group of equally long sentences after the other."""
+    """Self-attention, one group of equally long sentences at a time."""
 
     def __init__(self, groups: LengthGroups, positions: Tensor, *, causal: bool) -> None:
         self.groups, self.positions, self.causal = groups.groups, positions, causal
 
     def attend(self, qkv: Tensor, heads: Heads) -> Tensor:
-        """Let each token see its sentence. (T, H * (2 d_k + d_v)) -> (T, H * d_v)."""
+        """Let each token attend to its sentence. (T, H * (2 d_k + d_v)) -> (T, H * d_v)."""
         return join([self.attend_group(q, k, v, heads) for q, k, v in self._groups(qkv, heads)])
 
     def attend_group(self, q: Tensor, k: Tensor, v: Tensor, heads: Heads) -> Tensor:
-        """Let equally long sentences see themselves. (B, H, n, C) -> (B, H, n, C)."""
+        """Compute self-attention within equally long sentences. (B, H, n, C) -> (B, H, n, C)."""
         return heads.scoring.attend(q, k, v, mask=None, causal=self.causal, dropout=heads.dropout)
 
     def weights(self, qkv: Tensor, heads: Heads) -> list[Tensor]:
@@ -35,9 +35,9 @@ class GroupedSelf:
         ]
 
     def allowed(self, n: int, device: torch.device) -> Tensor:
-        """Return which tokens of a sentence each of them sees. (n, n)."""
-        seen = torch.ones(n, n, dtype=torch.bool, device=device)
-        return seen.tril() if self.causal else seen  # 3.2.3: no token sees a later one
+        """Return which tokens of its sentence each token may attend to. (n, n)."""
+        allowed = torch.ones(n, n, dtype=torch.bool, device=device)
+        return allowed.tril() if self.causal else allowed  # 3.2.3: no attention to later tokens
 
     def _groups(self, qkv: Tensor, heads: Heads) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Yield queries, keys and values of each group. (B, H, n, C)."""
@@ -57,7 +57,7 @@ class KeysValues(NamedTuple):
 
 
 class GroupedCross:
-    """Cross-attention, one group of sentences with equally many queries after the other."""
+    """Cross-attention, one group of sentences with the same number of queries at a time."""
 
     def __init__(self, rows: SourceRows) -> None:
         self.rows = rows
@@ -65,7 +65,7 @@ class GroupedCross:
     def attend(
         self, q: Tensor, project: Callable[[Tensor], Tensor], memory: Tensor | None, heads: Heads
     ) -> Tensor:
-        """Let each query see its source. (T, H * d_k) -> (T, H * d_v)."""
+        """Let each query attend to its source. (T, H * d_k) -> (T, H * d_v)."""
         return self.attend_rows(q, self.keys_values(project, memory, heads), heads)
 
     def keys_values(
@@ -80,7 +80,7 @@ class GroupedCross:
         return KeysValues(k.transpose(1, 2), v.transpose(1, 2), rows.real[:, None, None])
 
     def attend_rows(self, q: Tensor, source: KeysValues, heads: Heads) -> Tensor:
-        """Let the queries of each group see their rows. (T, H * d_k) -> (T, H * d_v)."""
+        """Let the queries of each group attend to their rows. (T, H * d_k) -> (T, H * d_v)."""
         results = []
         for group, q_group, k, v, real in self._groups(q, source, heads):
             mask = real if group.padded else None
@@ -125,7 +125,7 @@ def join(groups: Sequence[Tensor]) -> Tensor:
 
 
 def masked_softmax(scores: Tensor, allowed: Tensor) -> Tensor:
-    """Return the weights of Eq. 1. (B, H, Q, K)."""
+    """Return the attention weights of Eq. 1. (B, H, Q, K)."""
     return scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1)
 
 

@@ -1,4 +1,4 @@
-"""Attention over packed tokens: each query sees a range of keys, by the GPU's kernels. T tokens."""
+"""Attention over packed tokens: each query attends to a range of keys. T tokens."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from transduce.model.ops.packed_attention import attend_cross, attend_self
 class PackedSelf:
     """Self-attention; the ranges already exclude later tokens in the decoder.
 
-    The kernels compute dot products only, without dropout of the weights: with other settings
+    The kernels support only dot products without attention dropout: for other settings,
     `training/gradient` makes grouped batches.
     """
 
@@ -22,7 +22,7 @@ class PackedSelf:
     positions: Tensor  # (T,)
 
     def attend(self, qkv: Tensor, heads: Heads) -> Tensor:
-        """Let each token see its range. (T, H * (2 d_k + d_v)) -> (T, H * d_v)."""
+        """Let each token attend to its range. (T, H * (2 d_k + d_v)) -> (T, H * d_v)."""
         return attend_self(qkv, self.ranges, heads.h, heads.d_k, heads.d_v)
 
 
@@ -35,6 +35,6 @@ class PackedCross:
     def attend(
         self, q: Tensor, project: Callable[[Tensor], Tensor], memory: Tensor | None, heads: Heads
     ) -> Tensor:
-        """Let each query see its range of the source. (T, H * d_k) -> (T, H * d_v)."""
+        """Let each query attend to its range of the source. (T, H * d_k) -> (T, H * d_v)."""
         assert memory is not None
         return attend_cross(q, project(memory), self.ranges, heads.h, heads.d_k, heads.d_v)

@@ -1,4 +1,4 @@
-"""The attention context for a batch: grouped or packed, like the layout of its tokens."""
+"""The attention context for a batch: grouped or packed, depending on the layout of its tokens."""
 
 from transduce.batching.packed import KeyRanges, LengthGroups, PackedTokens, SourceRows
 from transduce.model.attention import CrossContext, SelfContext

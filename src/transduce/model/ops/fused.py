@@ -28,7 +28,7 @@ def residual_norm(
 
 
 def norm_relu(x: Tensor, weight: Tensor, bias: Tensor, eps: float, kernels: Kernels) -> Tensor:
-    """Return max(0, LayerNorm(x)), of ByteNet. (T, C)."""
+    """Return max(0, LayerNorm(x)), for ByteNet. (T, C)."""
     if not kernels.usable(x):
         weight, bias = weight.to(x.dtype), bias.to(x.dtype)
         return F.relu(F.layer_norm(x, weight.shape, weight, bias, eps), inplace=True)
@@ -43,7 +43,7 @@ def linear_relu(x: Tensor, weight: Tensor, bias: Tensor, kernels: Kernels) -> Te
 
 
 class _ResidualNorm(torch.autograd.Function):
-    """The backward pass draws the dropout again from its seed instead of storing it."""
+    """The dropout mask is not stored: the backward pass draws it again from its seed."""
 
     @staticmethod
     def forward(

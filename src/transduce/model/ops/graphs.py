@@ -18,7 +18,7 @@ _failed: list[Any] = []
 
 
 def capture(run: Callable[[], None], pool: Any = None) -> "torch.cuda.CUDAGraph":
-    """Return a graph of the kernels that `run` launches; call `run` once before, to set up.
+    """Return a graph of the kernels that `run` launches; call `run` once beforehand, as a warm-up.
 
     `pool` is the memory pool of another graph that is never replayed at the same time.
     """

@@ -14,7 +14,7 @@ from transduce.errors import summarize_error
 from transduce.model.ops import graphs
 
 INSTALLED = find_spec("triton") is not None
-TOKENS = 128  # of a trial; like those of training a multiple of 16: Triton compiles no kernel twice
+TOKENS = 128  # in a trial: a multiple of 16, as in training, so Triton compiles each kernel once
 
 
 class Kernels:
@@ -24,7 +24,7 @@ class Kernels:
         self.enabled = INSTALLED
 
     def usable(self, x: Tensor) -> bool:
-        """Return whether our kernels are to compute with this tensor."""
+        """Return whether to use our kernels for this tensor."""
         return self.enabled and x.device.type == "cuda"
 
     def select(

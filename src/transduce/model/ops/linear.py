@@ -1,4 +1,4 @@
-"""Linear maps, by the fastest kernel of the processor. T tokens."""
+"""Linear maps, with the processor's fastest kernel. T tokens."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,19 +14,19 @@ PACKED_FOR = 128  # tokens that a packed matrix is laid out for; other numbers a
 class Linear(nn.Linear):
     """x W^T + b; projections of the same input share one matrix.
 
-    In float32 on a CPU oneDNN computes it, a sixth faster than MKL on AMD processors and as fast on
-    others (docs/log.md). Otherwise, or if this build of torch has no oneDNN, `F.linear` does.
+    In float32 on a CPU, oneDNN computes it: a sixth faster than MKL on AMD processors, and as fast
+    on others (docs/log.md). Otherwise, or if this build of torch has no oneDNN, `F.linear` does.
     """
 
     def __init__(
         self, inputs: int, outputs: int, *, bias: bool, blocks: Sequence[int] = ()
     ) -> None:
-        """Draw the weights; `blocks` are the outputs of each projection that shares the matrix."""
+        """Draw the weights; `blocks` are the output sizes of projections that share the matrix."""
         self.blocks = [*blocks] or [outputs]
         super().__init__(inputs, outputs, bias=bias)
 
     def reset_parameters(self) -> None:
-        """Draw each projection as a matrix of its own; biases are 0."""
+        """Initialise each projection as a separate matrix; biases are 0."""
         with torch.no_grad():
             for block in self.weight.split(self.blocks):
                 nn.init.xavier_uniform_(block)
@@ -50,7 +50,7 @@ class Linear(nn.Linear):
 
 
 def packed(weight: Tensor) -> Tensor:
-    """Return a matrix in the layout of oneDNN, if oneDNN will multiply it."""
+    """Return a matrix in oneDNN's layout, if oneDNN will multiply it."""
     if ONEDNN and weight.device.type == "cpu" and weight.dtype == torch.float32:
         return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), PACKED_FOR)  # type: ignore[no-any-return]  # noqa: SLF001
     return weight.detach()
@@ -86,12 +86,12 @@ class _OneDNN(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        of_x, of_weight, of_bias = ctx.needs_input_grad
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
         gradient = gradient.contiguous()
         return (
-            _onednn(gradient, weight.T, None) if of_x else None,
-            gradient.T @ x if of_weight else None,
-            gradient.sum(0) if of_bias else None,
+            _onednn(gradient, weight.T, None) if needs_x else None,
+            gradient.T @ x if needs_weight else None,
+            gradient.sum(0) if needs_bias else None,
         )
 
 
@@ -108,16 +108,16 @@ class _Narrow(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, narrow = ctx.saved_tensors
-        of_x, of_weight, of_bias = ctx.needs_input_grad
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
         return (
-            gradient @ narrow if of_x else None,
-            add_product(None, gradient.T, x, ctx.dtype) if of_weight else None,
-            gradient.sum(0, dtype=ctx.dtype) if of_bias else None,
+            gradient @ narrow if needs_x else None,
+            add_product(None, gradient.T, x, ctx.dtype) if needs_weight else None,
+            gradient.sum(0, dtype=ctx.dtype) if needs_bias else None,
         )
 
 
 def add_product(total: Tensor | None, a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
-    """Add a b to `total` in place; on a GPU a product of bf16 is summed in float32."""
+    """Add a b to `total` in place; on a GPU, bf16 products are summed in float32."""
     if a.device.type == "cuda" and a.dtype != dtype:
         if total is None:
             return torch.mm(a, b, out_dtype=dtype)
@@ -135,10 +135,10 @@ def _has_onednn() -> bool:
     """Return whether this build of torch has the kernels, which are not public functions."""
     try:
         x, weight = torch.ones(ROWS, 8), torch.ones(8, 8)
-        in_layout = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)  # noqa: SLF001
+        reordered = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)  # noqa: SLF001
         return torch.backends.mkldnn.is_available() and all(
             torch.equal(_onednn(x, matrix, weight[0]), torch.full((ROWS, 8), 9.0))
-            for matrix in (weight.T, in_layout)
+            for matrix in (weight.T, reordered)
         )
     except (AttributeError, RuntimeError, TypeError):
         return False

@@ -1,7 +1,7 @@
 """Attention over packed tokens (paper 3.2.1), by Triton kernels on a GPU.
 
-T tokens, H heads, C channels of a head. Each query sees a range of keys. Projections of one input
-are side by side in one tensor, and so are their gradients, so that nothing is copied.
+T tokens, H heads, C channels per head. Each query attends to a range of keys. Projections of one
+input are stored side by side in one tensor, as are their gradients, so that nothing is copied.
 """
 
 import math
@@ -15,12 +15,12 @@ from transduce.batching.packed import KeyRanges
 
 
 def attend_self(qkv: Tensor, ranges: KeyRanges, h: int, d_k: int, d_v: int) -> Tensor:
-    """Let each token see its range of the same tokens. (T, H * (2 d_k + d_v)) -> (T, H * d_v)."""
+    """Let tokens attend to ranges of the same tokens. (T, H * (2 d_k + d_v)) -> (T, H * d_v)."""
     return _attend(ranges, h, d_k, d_v, qkv)
 
 
 def attend_cross(q: Tensor, kv: Tensor, ranges: KeyRanges, h: int, d_k: int, d_v: int) -> Tensor:
-    """Let each token see its range of other tokens. (T, H * d_k) -> (T, H * d_v)."""
+    """Let tokens attend to ranges of other tokens. (T, H * d_k) -> (T, H * d_v)."""
     return _attend(ranges, h, d_k, d_v, q, kv)
 
 
@@ -31,7 +31,7 @@ def _attend(ranges: KeyRanges, h: int, d_k: int, d_v: int, *projected: Tensor) -
 
 
 def _by_triton(x: Tensor) -> bool:
-    """Return whether the Triton kernels compute.
+    """Return whether the Triton kernels are used.
 
     A model gets packed batches on a GPU only if its kernels are enabled.
     """
@@ -39,7 +39,7 @@ def _by_triton(x: Tensor) -> bool:
 
 
 class _Attention(torch.autograd.Function):
-    """The kernels; the softmax is computed again in the backward pass, from its divisors."""
+    """The kernels; the backward pass recomputes the softmax from its stored divisors."""
 
     @staticmethod
     def forward(
@@ -62,9 +62,9 @@ class _Attention(torch.autograd.Function):
         out, lse, first, last, seen_first, seen_last, *projected = ctx.saved_tensors
         ranges = first, last, seen_first, seen_last
         gradients = [torch.empty_like(x) for x in projected]
-        heads, of_heads = _heads(projected, *ctx.sizes), _heads(gradients, *ctx.sizes)
+        heads, d_heads = _heads(projected, *ctx.sizes), _heads(gradients, *ctx.sizes)
         d_out, out = (x.unflatten(-1, (ctx.sizes[0], -1)) for x in (d_out.contiguous(), out))
-        attention.backward(d_out, *heads, out, lse, ranges, *of_heads)
+        attention.backward(d_out, *heads, out, lse, ranges, *d_heads)
         return None, None, None, None, *gradients
 
 
@@ -84,7 +84,7 @@ def _heads(
 def _attend_by_torch(q: Tensor, k: Tensor, v: Tensor, ranges: KeyRanges) -> Tensor:
     """Eq. 1 for all pairs of tokens, for machines without the kernels."""
     key = torch.arange(len(k), device=k.device)
-    seen = (key >= ranges.first[:, None]) & (key < ranges.last[:, None])
+    visible = (key >= ranges.first[:, None]) & (key < ranges.last[:, None])
     scores = torch.einsum("qhc,khc->hqk", q.float(), k.float()) / math.sqrt(q.size(2))
-    p = scores.masked_fill(~seen, -math.inf).softmax(-1).nan_to_num()  # padding sees nothing
+    p = scores.masked_fill(~visible, -math.inf).softmax(-1).nan_to_num()  # padding has no keys
     return torch.einsum("hqk,khc->qhc", p, v.float()).flatten(1).to(q.dtype)

@@ -10,7 +10,7 @@ from transduce.system.devices import widest_float
 
 
 class SmoothedSoftmax(Protocol):
-    """The losses of chunks of tokens and their gradients. t tokens of a chunk, D = d_model."""
+    """The losses of chunks of tokens, and their gradients. t tokens in a chunk, D = d_model."""
 
     def __call__(self, z: Tensor, x: Tensor, labels: Tensor, /) -> tuple[Tensor, Tensor]:
         """Return the sums of both losses, (2,), and the gradient of the logits `z`."""
@@ -22,7 +22,7 @@ class SmoothedSoftmax(Protocol):
 def smoothed_softmax(
     x: Tensor, matrix: Tensor, bias: Tensor | None, labels: Tensor, eps_ls: float, *, fused: bool
 ) -> SmoothedSoftmax:
-    """Return the softmax for all tokens `x` (T, D): `fused` by our kernel."""
+    """Return the softmax for all tokens `x` (T, D); with `fused`, by our kernel."""
     if fused:
         return _TritonSoftmax(len(matrix), eps_ls)
     return _Softmax(x, matrix, bias, labels, eps_ls)
@@ -35,20 +35,20 @@ class _TritonSoftmax:
         self.V, self.eps_ls = V, eps_ls
 
     def __call__(self, z: Tensor, _: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the sums of both losses, and the gradient in the memory of the logits."""
+        """Return the sums of both losses, and the gradient, which overwrites the logits."""
         from transduce.model.ops.triton import rows
 
         losses = rows.softmax(z, self.V, labels, self.eps_ls, PAD)
         return losses.sum(0, dtype=widest_float(z.device)), z
 
     def finish(self, x: Tensor, d_x: Tensor, d_matrix: Tensor, d_bias: Tensor | None) -> None:
-        """Leave the gradients as they are: they are complete."""
+        """Do nothing: the gradients are complete."""
 
 
 class _Softmax:
     """The same in torch operations.
 
-    The uniform part of the target is multiplied with the sum of the matrix's rows instead of the
+    The uniform part of the target is multiplied by the sum of the matrix's rows instead of the
     logits, once for all tokens, which saves passes over the logits.
     """
 
@@ -61,7 +61,7 @@ class _Softmax:
         self.word_sum = matrix.sum(0, dtype=dtype) - matrix.index_select(0, pad)[0]  # (D,)
         self.bias_sum = None if bias is None else bias.sum() - bias[PAD]
         real = (labels != PAD)[:, None]
-        # Padding is rare on a CPU, where looking for it is cheap. On a GPU looking would wait.
+        # On a CPU padding is rare, and checking for it is cheap. On a GPU the check would wait.
         self.real = None if x.device.type == "cpu" and bool(real.all()) else real
 
     def __call__(self, z: Tensor, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -70,8 +70,8 @@ class _Softmax:
         z, correct = z.to(dtype), labels[:, None].long()
         z_correct = z.gather(1, correct)
         p = z.softmax(-1)
-        # log p of the correct word, through the likeliest one, whose p cannot underflow: on the CPU
-        # far faster than logsumexp.
+        # log p of the correct word, computed from the most likely one, whose p cannot underflow: on
+        # the CPU far faster than logsumexp.
         log_p = z_correct - z.amax(-1, keepdim=True) + p.amax(-1, keepdim=True).log()
         z_uniform = x.to(dtype) @ self.word_sum
         p.scatter_add_(1, correct, p.new_full(correct.shape, self.eps_ls - 1))
@@ -95,9 +95,9 @@ class _Softmax:
         d_x -= (self.uniform * self.word_sum).to(d_x.dtype)
         if self.real is not None:
             d_x *= self.real
-        of_words = self.uniform * x.sum(0, dtype=d_matrix.dtype)
-        d_matrix -= of_words
-        d_matrix[PAD] += of_words
+        uniform_part = self.uniform * x.sum(0, dtype=d_matrix.dtype)
+        d_matrix -= uniform_part
+        d_matrix[PAD] += uniform_part
         if d_bias is not None:
             d_bias -= self.uniform * tokens
             d_bias[PAD] += self.uniform * tokens

@@ -1,7 +1,7 @@
 """Additive attention (paper 3.2.1): a key's score is v_a^T tanh(q + k) instead of a dot product.
 
-B sentences, H heads, Q queries, K keys, C channels. Every query meets every key in every channel.
-These B * H * Q * K * C numbers are computed a few queries at a time, and again for the gradient.
+B sentences, H heads, Q queries, K keys, C channels. Each query is added to each key. These
+B * H * Q * K * C sums are computed for a few queries at a time, and again for the gradient.
 """
 
 import math
@@ -21,7 +21,7 @@ def additive_vectors(config: ModelConfig) -> nn.Parameter | None:
     """Draw the vectors v_a of additive attention, one per head; None for other attention."""
     if config.attention != "additive":
         return None
-    bound = math.sqrt(6 / (config.d_k + 1))  # as a matrix with one output
+    bound = math.sqrt(6 / (config.d_k + 1))  # as for a matrix with one output
     return nn.Parameter(nn.init.uniform_(torch.empty(config.h, config.d_k), -bound, bound))
 
 
@@ -44,9 +44,9 @@ class Additive:
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, causal: bool, dropout: float
     ) -> Tensor:
-        """Average the values by the softmax of the scores. (B, H, Q or K, C) -> (B, H, Q, C)."""
+        """Average the values, weighted by the softmax. (B, H, Q or K, C) -> (B, H, Q, C)."""
         scores = self.scores(q, k)
-        if causal:  # 3.2.3: no token sees a later one
+        if causal:  # 3.2.3: no attention to later tokens
             later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
             scores = scores.masked_fill(later, -math.inf)
         if mask is not None:
@@ -80,7 +80,7 @@ class _Scores(torch.autograd.Function):
 
 
 def _tanh_sums(q: Tensor, k: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Yield slices of the queries, and tanh(q + k) of each slice. (B, H, queries, K, C)."""
+    """Yield slices of the queries, and tanh(q + k) for each slice. (B, H, queries, K, C)."""
     count = q.size(2)
     per_query = max(1, k.numel() * q.size(0) // k.size(0))
     step = max(1, CHUNK.get(q.device.type, CHUNK["cuda"]) // per_query)

@@ -9,13 +9,13 @@ from transduce.model.positions import sinusoids
 
 
 class Rotary(nn.Module):
-    """Queries and keys are rotated by their position.
+    """Rotates queries and keys according to their positions.
 
     Channels 2i and 2i + 1 of a head are rotated by the angle pos / 10000^(2i/d_k), so that the
-    product of a query and a key depends on their distance, not on where they are.
+    product of a query and a key depends on their distance, not on their absolute positions.
 
-    Differs: the paper adds positional encodings to the embeddings (3.5). Here the self-attention of
-    both stacks has them, and nothing is added.
+    Differs: the paper adds positional encodings to the embeddings (3.5). Here positions enter
+    through the self-attention of both stacks, and nothing is added to the embeddings.
     """
 
     def __init__(self, config: ModelConfig) -> None:

@@ -2,5 +2,5 @@
 
 - `rows`: residuals, norms, ReLU and softmax, a row at a time.
 - `attention`: attention over packed tokens.
-- `decoding`: attention of decode steps over the cache.
+- `decoding`: attention over the cache in decoding steps.
 """

@@ -1,9 +1,9 @@
-"""Attention over packed tokens (paper 3.2.1). T tokens, H heads, C channels of a head.
+"""Attention over packed tokens (paper 3.2.1). T tokens, H heads, C channels per head.
 
 A tile is a few dozen neighbouring tokens, whatever sentences they belong to: short sentences share
-one, long ones take several. Each query sees one range of keys, and each key is seen by one range of
-queries. Ranges grow along the tokens, so a tile needs only the keys from the beginning of its first
-token's range to the end of its last token's.
+one, long ones take several. Each query attends to one range of keys, and one range of queries
+attends to each key. Ranges grow along the tokens, so a tile needs only the keys from the beginning
+of its first token's range to the end of its last token's.
 
 Statistics and sums are float32; the softmax uses powers of 2, which the hardware computes. There
 are no atomics: the same input gives the same bits.

@@ -1,6 +1,6 @@
-"""Attention of decode steps over the cache (model/cache.py).
+"""Attention over the cache in decoding steps (model/cache.py).
 
-S sentences, k hypotheses of each, H heads, C channels of a head, L steps or source tokens that the
+S sentences, k hypotheses each, H heads, C channels per head, L steps or source tokens that the
 cache has capacity for. A program computes one head of one sentence and reads each key once for all
 its queries. Lengths are read on the GPU, so that one recorded step serves sentences of any length.
 Sums are float32.
@@ -24,9 +24,9 @@ def attend_past(
     *,
     window: int | None = None,
 ) -> Tensor:
-    """Write the step's keys and values to the cache, and let each hypothesis see its past.
+    """Write the step's keys and values to the cache, and let each hypothesis attend to its past.
 
-    With `window` it sees that many earlier steps only.
+    With `window`, it attends only to that many earlier steps.
 
     qkv: (S * k, H * (2 d_k + d_v)); keys, values: (S, H, L, k, C); ancestors: (S, k, L);
     lengths: (S,). -> (S * k, H * d_v).
@@ -43,7 +43,7 @@ def attend_past(
 
 
 def attend_source(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
-    """Let each hypothesis see its source. (S * k, H * d_k), (S, H, L, C), (S,) -> (S * k, …)."""
+    """Let hypotheses attend to their source. (S * k, H * d_k), (S, H, L, C), (S,) -> (S * k, …)."""
     S, h, capacity, d_k = keys.shape
     d_v, k = values.size(-1), len(q) // S
     out = q.new_empty(len(q), h * d_v)
@@ -105,7 +105,7 @@ def _attend_past(
     now = (first + length * k + i)[:, None]
     tl.store(KEYS_OF + now * C + c[None, :], new_k, mask=mine[:, None] & (c < C)[None, :])
     tl.store(VALUES_OF + now * C_V + c_v[None, :], new_v, mask=mine[:, None] & (c_v < C_V)[None, :])
-    # Of the keys of this step, a hypothesis sees its own only.
+    # Among this step's keys, a hypothesis attends only to its own.
     top = tl.sum(q.to(tl.float32) * new_k.to(tl.float32), 1) * scale
     total = tl.full([QUERIES], 1.0, tl.float32)
     out = new_v.to(tl.float32)

@@ -9,8 +9,8 @@ import triton.language as tl
 from torch import Tensor
 
 QUAD = 4  # rows that share a draw: the generator yields four numbers at a time
-_WORDS = {"COLUMNS": 8192, "LANE": 8, "num_warps": 8}  # of one pass of the softmax over the logits
-PROGRAMS = 1024  # that sum over rows; more than a GPU runs at once
+_WORDS = {"COLUMNS": 8192, "LANE": 8, "num_warps": 8}  # per pass of the softmax over the logits
+PROGRAMS = 1024  # programs that sum over rows; more than a GPU runs at once
 
 
 def residual_forward(
