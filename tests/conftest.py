@@ -43,6 +43,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup
 torch.set_num_threads(1)  # faster for tiny models; results depend on the number of threads
 
+pytest_plugins = ["shared_fixtures"]
+
 
 @pytest.fixture(autouse=True)
 def signals_kept() -> Iterator[None]:

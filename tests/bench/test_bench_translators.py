@@ -9,8 +9,8 @@ import pytest
 from conftest import threads_kept, write_pairs
 
 from transduce.bench import translation, translators
-from transduce.bench.translation import Measured, compare
-from transduce.bench.translators import TimedTranslation, start_translating, time_all, time_each
+from transduce.bench.translation import compare
+from transduce.bench.translators import start_translating, time_all, time_each
 from transduce.bench.workers import Worker
 from transduce.config import SearchConfig
 from transduce.errors import BadInput, MissingExtra
@@ -28,20 +28,6 @@ PAIRS = list(zip(TEXT, PEOPLE, strict=True))
 def files(tmp_path: Path) -> tuple[Path, Path]:
     """A text and its reference translation."""
     return write_pairs(tmp_path, "text", PAIRS)
-
-
-def side(name: str, *seconds: float, **changes: Any) -> Measured:
-    """A side with ten lines and 50 tokens per round."""
-    whole: dict[str, Any] = {
-        "name": name,
-        "path": f"{name} by hand",
-        "start": 1.25,
-        "rounds": tuple(TimedTranslation(item, ["x"] * 10, 2**30) for item in seconds),
-        "each": (0.004, 0.001, 0.002, 0.003),
-        "tokens": 50,
-        "bleu": 12.345,
-    }
-    return Measured(**(whole | changes))
 
 
 def test_a_missing_library_in_a_worker_is_reported() -> None:

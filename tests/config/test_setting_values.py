@@ -83,18 +83,18 @@ def test_the_search_accepts_aliases() -> None:
     assert SearchConfig().replace(beam_size=8, length_penalty=1) == SearchConfig(beam=8, alpha=1)
 
 
-@pytest.mark.parametrize(
-    ("name", "advice"),
-    [
-        ("lr", "set lr_scale"),
-        ("learning-rate", "set lr_scale"),
-        ("batch_size", "set batch_tokens"),
-        ("update_freq", "set batch_tokens to the product"),
-        ("fp16", "precision=bf16"),
-        ("beam_size", "beam is a setting of the search"),
-        ("source_vocabulary", "set vocabulary"),
-    ],
-)
+ADVICE = {
+    "lr": "set lr_scale",
+    "learning-rate": "set lr_scale",
+    "batch_size": "set batch_tokens",
+    "update_freq": "set batch_tokens to the product",
+    "fp16": "precision=bf16",
+    "beam_size": "beam is a setting of the search",
+    "source_vocabulary": "set vocabulary",
+}
+
+
+@pytest.mark.parametrize(("name", "advice"), ADVICE.items())
 def test_names_without_an_equivalent_are_refused_with_advice(name: str, advice: str) -> None:
     with pytest.raises(BadSetting, match=advice):
         apply_settings({name: "1"}, ModelConfig(), TrainConfig())

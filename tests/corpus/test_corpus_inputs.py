@@ -19,7 +19,6 @@ from small_corpora import (
     decode_pairs,
     make,
     make_pairs,
-    prepare_three_hundred,
     write_tsv,
 )
 
@@ -29,15 +28,10 @@ from transduce.errors import BadInput, BadRun
 from transduce.system.progress import Advance
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Pair], Path]:
-    return prepare_three_hundred(tmp_path_factory.mktemp("prepared"))
-
-
 @pytest.fixture
-def damaged(prepared: tuple[list[Pair], Path], tmp_path: Path) -> Path:
+def damaged(prepared_corpus: tuple[list[Pair], Path], tmp_path: Path) -> Path:
     """Return a copy of the corpus to damage."""
-    return Path(shutil.copytree(prepared[1], tmp_path / "corpus"))
+    return Path(shutil.copytree(prepared_corpus[1], tmp_path / "corpus"))
 
 
 def test_the_same_text_and_settings_are_not_prepared_again(tmp_path: Path) -> None:
@@ -188,9 +182,9 @@ def test_a_text_that_changes_while_it_is_read_is_refused(tmp_path: Path, when: s
 
 
 def test_standard_input_can_be_prepared(
-    prepared: tuple[list[Pair], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    prepared_corpus: tuple[list[Pair], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pairs, folder = prepared
+    pairs, folder = prepared_corpus
     data = write_tsv(tmp_path / "text.tsv", pairs).read_bytes()
 
     def piped(data: bytes) -> Listener:

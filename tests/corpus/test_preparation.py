@@ -16,7 +16,6 @@ from small_corpora import (
     decode_pairs,
     make,
     make_pairs,
-    prepare_three_hundred,
     write_tsv,
 )
 
@@ -29,15 +28,10 @@ from transduce.subwords import Codec, Subwords
 from transduce.system.progress import Silent
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Pair], Path]:
-    return prepare_three_hundred(tmp_path_factory.mktemp("prepared"))
-
-
 def test_two_files_and_one_tsv_give_the_same_corpus(
-    prepared: tuple[list[Pair], Path], tmp_path: Path
+    prepared_corpus: tuple[list[Pair], Path], tmp_path: Path
 ) -> None:
-    pairs, folder = prepared
+    pairs, folder = prepared_corpus
     for side, ending in enumerate(("en", "de.xz")):
         data = "".join(pair[side] + "\r\n" for pair in pairs).encode()
         (tmp_path / f"a.{ending}").write_bytes(lzma.compress(data) if "xz" in ending else data)
@@ -47,9 +41,9 @@ def test_two_files_and_one_tsv_give_the_same_corpus(
 
 
 def test_the_batch_size_of_encoding_does_not_change_the_corpus(
-    prepared: tuple[list[Pair], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    prepared_corpus: tuple[list[Pair], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pairs, folder = prepared
+    pairs, folder = prepared_corpus
     text = write_tsv(tmp_path / "text.tsv", pairs)
     for name, value in (("BATCH_PAIRS", 7), ("BATCH_CHARACTERS", 100)):
         monkeypatch.setattr(encoding, name, value)
@@ -125,9 +119,9 @@ def test_the_number_of_held_out_pairs_is_limited(
 
 
 def test_the_seed_decides_what_is_held_out(
-    prepared: tuple[list[Pair], Path], tmp_path: Path
+    prepared_corpus: tuple[list[Pair], Path], tmp_path: Path
 ) -> None:
-    pairs, folder = prepared
+    pairs, folder = prepared_corpus
     text = write_tsv(tmp_path / "text.tsv", pairs)
     same = make(text, tmp_path / "same")
     other = make(text, tmp_path / "other", train=TRAIN.replace(seed=2))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_corpora import Pair, decode_pairs, make, make_pairs, prepare_three_hundred, write_tsv
+from small_corpora import Pair, decode_pairs, make, make_pairs, write_tsv
 
 from transduce.corpus import encoding, preparation
 from transduce.corpus.token_files import MANIFEST, SUBWORDS, TOKEN_FILES, Side, open_corpus
@@ -19,19 +19,16 @@ from transduce.subwords import EOS, Codec
 from transduce.system.files import read_checksummed, sha256, write_checksummed
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Pair], Path]:
-    return prepare_three_hundred(tmp_path_factory.mktemp("prepared"))
-
-
 @pytest.fixture
-def damaged(prepared: tuple[list[Pair], Path], tmp_path: Path) -> Path:
+def damaged(prepared_corpus: tuple[list[Pair], Path], tmp_path: Path) -> Path:
     """Return a copy of the corpus to damage."""
-    return Path(shutil.copytree(prepared[1], tmp_path / "corpus"))
+    return Path(shutil.copytree(prepared_corpus[1], tmp_path / "corpus"))
 
 
-def test_pairs_are_stored_in_order_and_end_with_eos(prepared: tuple[list[Pair], Path]) -> None:
-    pairs, folder = prepared
+def test_pairs_are_stored_in_order_and_end_with_eos(
+    prepared_corpus: tuple[list[Pair], Path],
+) -> None:
+    pairs, folder = prepared_corpus
     corpus = open_corpus(folder)
     held_out = decode_pairs(corpus.valid, corpus.codec)
     assert decode_pairs(corpus.train, corpus.codec) == [
@@ -41,8 +38,8 @@ def test_pairs_are_stored_in_order_and_end_with_eos(prepared: tuple[list[Pair], 
     assert {*held_out} < {*pairs}
 
 
-def test_the_manifest_counts_pairs_and_tokens(prepared: tuple[list[Pair], Path]) -> None:
-    corpus = open_corpus(prepared[1])
+def test_the_manifest_counts_pairs_and_tokens(prepared_corpus: tuple[list[Pair], Path]) -> None:
+    corpus = open_corpus(prepared_corpus[1])
     assert corpus.languages == corpus.manifest.languages == ("en", "de")
     assert corpus.manifest.vocabulary == (len(corpus.codec.source), len(corpus.codec.target))
     for part, counts in (
@@ -166,9 +163,9 @@ def reseal(folder: Path, **changes: Any) -> None:
 
 
 def test_a_manifest_that_does_not_fit_its_files_is_refused(
-    damaged: Path, prepared: tuple[list[Pair], Path]
+    damaged: Path, prepared_corpus: tuple[list[Pair], Path]
 ) -> None:
-    manifest = open_corpus(prepared[1]).manifest
+    manifest = open_corpus(prepared_corpus[1]).manifest
     counts = dataclasses.asdict(manifest.train)
     for changes, message in (
         ({"train": {**counts, "pairs": counts["pairs"] - 1}}, "do not all have 296 sentences"),
@@ -185,11 +182,11 @@ def test_a_manifest_that_does_not_fit_its_files_is_refused(
         reseal(damaged, **changes)
         with pytest.raises(BadRun, match=message):
             open_corpus(damaged)
-        (damaged / MANIFEST).write_bytes((prepared[1] / MANIFEST).read_bytes())
+        (damaged / MANIFEST).write_bytes((prepared_corpus[1] / MANIFEST).read_bytes())
 
 
-def test_the_manifest_records_the_inputs(prepared: tuple[list[Pair], Path]) -> None:
-    folder = prepared[1]
+def test_the_manifest_records_the_inputs(prepared_corpus: tuple[list[Pair], Path]) -> None:
+    folder = prepared_corpus[1]
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     (text,) = manifest["inputs"]
     assert text["path"] == str((folder.parent / "text.tsv").resolve())

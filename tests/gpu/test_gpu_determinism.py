@@ -16,17 +16,20 @@ pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]
 
 Files = tuple[Path, Path]
 # The shape of `small`, except for its depth and its vocabulary.
-SETTINGS = {
-    "N": "2",
-    "vocabulary": "300",
-    "batch_tokens": "1500",
-    "steps": "30",
-    "save_every": "10",
-    "validate_every": "15",
-    "validate_bleu": "8",
-    "log_every": "5",
-    "threads": "1",
-}
+SETTINGS = dict(
+    pair.split("=")
+    for pair in [
+        "N=2",
+        "vocabulary=300",
+        "batch_tokens=1500",
+        "steps=30",
+        "save_every=10",
+        "validate_every=15",
+        "validate_bleu=8",
+        "log_every=5",
+        "threads=1",
+    ]
+)
 WAYS: dict[str, tuple[str, dict[str, str]]] = {
     "packed, bf16, CUDA graph": ("small", {}),
     "float32": ("small", {"precision": "float32"}),

@@ -1,7 +1,6 @@
 """Folders that cannot be imported are refused, naming the reason."""
 
 import json
-import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -12,30 +11,11 @@ import torch
 from both_libraries import Both
 from safetensors.torch import load_file, save_file
 
-from opus import names_of, spm, write_opus
+from opus import names_of, spm
 from transduce import Translator
 from transduce.errors import BadInput, BadRun, MissingExtra
 from transduce.interop.export.ctranslate2 import export as to_ctranslate2
 from transduce.interop.importing import import_model
-
-
-@pytest.fixture(scope="module")
-def opus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder like those of OPUS-MT; tests do not change it."""
-    return write_opus(tmp_path_factory.mktemp("opus") / "opus-mt-en-de")
-
-
-@pytest.fixture(scope="module")
-def both(opus: Path, tmp_path_factory: pytest.TempPathFactory) -> Both:
-    run = tmp_path_factory.mktemp("imported") / "run"
-    import_model(opus, run)
-    return Both(opus, run)
-
-
-@pytest.fixture
-def own(opus: Path, tmp_path: Path) -> Path:
-    """A copy of the folder that a test may change."""
-    return Path(shutil.copytree(opus, tmp_path / "own"))
 
 
 def settings(**changes: Any) -> Callable[[Path], None]:
@@ -136,62 +116,64 @@ BROKEN: list[tuple[Callable[[Path], None], str]] = [
 
 @pytest.mark.parametrize(("breaks", "message"), BROKEN, ids=[message for _, message in BROKEN])
 def test_a_model_that_ours_cannot_represent_is_refused_by_name(
-    breaks: Callable[[Path], None], message: str, own: Path, tmp_path: Path
+    breaks: Callable[[Path], None], message: str, opus_copy: Path, tmp_path: Path
 ) -> None:
-    breaks(own)
+    breaks(opus_copy)
     with pytest.raises((BadInput, BadRun), match=message) as raised:
-        import_model(own, tmp_path / "run")
+        import_model(opus_copy, tmp_path / "run")
     assert "\n" not in str(raised.value)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["own"]
 
 
-def test_a_vocabulary_of_another_size_than_the_matrix_is_refused(own: Path, tmp_path: Path) -> None:
+def test_a_vocabulary_of_another_size_than_the_matrix_is_refused(
+    opus_copy: Path, tmp_path: Path
+) -> None:
     names = names_of(spm(0), spm(1))
     names["one more"] = len(names)
-    (own / "vocab.json").write_text(json.dumps(names), encoding="utf-8")
+    (opus_copy / "vocab.json").write_text(json.dumps(names), encoding="utf-8")
     with pytest.raises(BadInput, match=r"model.shared.weight .* rows, but its vocabulary"):
-        import_model(own, tmp_path / "run")
+        import_model(opus_copy, tmp_path / "run")
 
 
-def test_tied_matrices_that_differ_are_refused(own: Path, tmp_path: Path) -> None:
-    path = own / "model.safetensors"
+def test_tied_matrices_that_differ_are_refused(opus_copy: Path, tmp_path: Path) -> None:
+    path = opus_copy / "model.safetensors"
     tensors = load_file(path)
     save_file(tensors | {"lm_head.weight": tensors["model.shared.weight"] + 1}, path)
     with pytest.raises(BadInput, match=r"model.shared.weight and lm_head.weight of .* differ"):
-        import_model(own, tmp_path / "run")
+        import_model(opus_copy, tmp_path / "run")
 
 
-def test_missing_weights_in_an_older_folder_are_named(own: Path, tmp_path: Path) -> None:
-    tensors = load_file(own / "model.safetensors")
+def test_missing_weights_in_an_older_folder_are_named(opus_copy: Path, tmp_path: Path) -> None:
+    tensors = load_file(opus_copy / "model.safetensors")
     del tensors["model.encoder.layers.0.fc1.bias"]
-    torch.save(tensors, own / "pytorch_model.bin")
-    (own / "model.safetensors").unlink()
+    torch.save(tensors, opus_copy / "pytorch_model.bin")
+    (opus_copy / "model.safetensors").unlink()
     with pytest.raises(BadInput, match=r"lack model.encoder.layers.0.fc1.bias"):
-        import_model(own, tmp_path / "run")
+        import_model(opus_copy, tmp_path / "run")
 
 
-def test_a_file_that_would_run_code_is_refused(own: Path, tmp_path: Path) -> None:
+def test_a_file_that_would_run_code_is_refused(opus_copy: Path, tmp_path: Path) -> None:
     import pickle
 
-    (own / "model.safetensors").unlink()
-    (own / "pytorch_model.bin").write_bytes(pickle.dumps({"a": Path("x")}))
+    (opus_copy / "model.safetensors").unlink()
+    (opus_copy / "pytorch_model.bin").write_bytes(pickle.dumps({"a": Path("x")}))
     with pytest.raises(BadInput, match="transformers cannot load"):
-        import_model(own, tmp_path / "run")
+        import_model(opus_copy, tmp_path / "run")
 
 
 def test_a_missing_library_is_named(
-    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opus_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "sentencepiece", None)
     with pytest.raises(MissingExtra, match=r"pip install 'transduce\[huggingface\]'"):
-        import_model(own, tmp_path / "run")
+        import_model(opus_copy, tmp_path / "run")
 
 
 def test_the_export_of_an_import_names_a_missing_library(
-    both: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    imported_model: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "sentencepiece", None)
     with pytest.raises(MissingExtra, match=r"pip install 'transduce\[huggingface\]'"):
-        to_ctranslate2(both.run, tmp_path / "out", "none")
+        to_ctranslate2(imported_model.run, tmp_path / "out", "none")
     assert not (tmp_path / "out").exists()
-    assert Translator.load(both.run, engine="ctranslate2")("a dog") is not None
+    assert Translator.load(imported_model.run, engine="ctranslate2")("a dog") is not None

@@ -16,7 +16,6 @@ from small_training import (
     samples,
     train_small,
     weights,
-    write_upper_case_pairs,
 )
 
 from transduce.errors import BadRun, BadSetting, Interrupted
@@ -27,17 +26,6 @@ from transduce.training.log import Log
 from transduce.training.saving import Checkpointer
 from transduce.training.train import train
 from transduce.training.trainer import Trainer
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    return write_upper_case_pairs(tmp_path_factory.mktemp("text"))
-
-
-@pytest.fixture(scope="module")
-def whole(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was never stopped."""
-    return train_small(files, tmp_path_factory.mktemp("whole") / "run")
 
 
 def killing(at: int, owner: type = Trainer, method: str = "update") -> Callable[..., Any]:
@@ -56,20 +44,20 @@ def killing(at: int, owner: type = Trainer, method: str = "update") -> Callable[
 @pytest.mark.parametrize("at", range(1, 24, 3))
 def test_a_run_killed_at_any_step_and_resumed_ends_with_the_same_bits(
     at: int,
-    files: Files,
-    whole: Path,
+    upper_case_pairs: Files,
+    uninterrupted_run: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "update", killing(at))
         with pytest.raises(Killed):
-            train_small(files, tmp_path / "run")
-    train_small(files, tmp_path / "run")
+            train_small(upper_case_pairs, tmp_path / "run")
+    train_small(upper_case_pairs, tmp_path / "run")
     for name in ("model.safetensors", "best.safetensors"):
-        assert (tmp_path / "run" / name).read_bytes() == (whole / name).read_bytes()
-    assert records(tmp_path / "run") == records(whole)
-    assert samples(tmp_path / "run") == samples(whole)
+        assert (tmp_path / "run" / name).read_bytes() == (uninterrupted_run / name).read_bytes()
+    assert records(tmp_path / "run") == records(uninterrupted_run)
+    assert samples(tmp_path / "run") == samples(uninterrupted_run)
 
 
 @pytest.mark.parametrize(
@@ -84,53 +72,59 @@ def test_a_run_killed_at_any_step_and_resumed_ends_with_the_same_bits(
 def test_a_run_killed_while_saving_or_validating_ends_with_the_same_bits(
     owner: type,
     method: str,
-    files: Files,
-    whole: Path,
+    upper_case_pairs: Files,
+    uninterrupted_run: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(owner, method, killing(12, owner, method))
         with pytest.raises(Killed):
-            train_small(files, tmp_path / "run")
-    train_small(files, tmp_path / "run")
-    assert weights(tmp_path / "run") == weights(whole)
-    assert records(tmp_path / "run") == records(whole)
-    assert samples(tmp_path / "run") == samples(whole)
+            train_small(upper_case_pairs, tmp_path / "run")
+    train_small(upper_case_pairs, tmp_path / "run")
+    assert weights(tmp_path / "run") == weights(uninterrupted_run)
+    assert records(tmp_path / "run") == records(uninterrupted_run)
+    assert samples(tmp_path / "run") == samples(uninterrupted_run)
 
 
 def test_a_run_killed_while_selecting_weights_ends_with_the_same_bits(
-    files: Files, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    upper_case_pairs: Files,
+    uninterrupted_run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "finish", killing(24, method="finish"))
         with pytest.raises(Killed):
-            train_small(files, tmp_path / "run")
+            train_small(upper_case_pairs, tmp_path / "run")
     assert not (tmp_path / "run" / "model.safetensors").exists()
-    train_small(files, tmp_path / "run")
-    assert weights(tmp_path / "run") == weights(whole)
+    train_small(upper_case_pairs, tmp_path / "run")
+    assert weights(tmp_path / "run") == weights(uninterrupted_run)
 
 
 def test_old_checkpoints_are_deleted_on_resuming_after_a_kill(
-    files: Files, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    upper_case_pairs: Files,
+    uninterrupted_run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("transduce.training.saving.prune", lambda *_: None)
         patch.setattr(Trainer, "finish", killing(24, method="finish"))
         with pytest.raises(Killed):
-            train_small(files, tmp_path / "run")
-    assert len(checkpoints(tmp_path / "run")) > len(checkpoints(whole))
-    train_small(files, tmp_path / "run")
+            train_small(upper_case_pairs, tmp_path / "run")
+    assert len(checkpoints(tmp_path / "run")) > len(checkpoints(uninterrupted_run))
+    train_small(upper_case_pairs, tmp_path / "run")
     assert [checkpoint.step for checkpoint in checkpoints(tmp_path / "run")] == [
-        checkpoint.step for checkpoint in checkpoints(whole)
+        checkpoint.step for checkpoint in checkpoints(uninterrupted_run)
     ]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interruption_saves_and_the_same_command_resumes(
     number: signal.Signals,
-    files: Files,
-    whole: Path,
+    upper_case_pairs: Files,
+    uninterrupted_run: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -144,39 +138,39 @@ def test_an_interruption_saves_and_the_same_command_resumes(
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "update", interrupted)
         with pytest.raises(Interrupted, match=r"step 10.*run the same command to resume"):
-            train_small(files, tmp_path / "run")
+            train_small(upper_case_pairs, tmp_path / "run")
     assert [
         (checkpoint.step, checkpoint.scheduled) for checkpoint in checkpoints(tmp_path / "run")
     ] == [
         (6, True),
         (10, False),
     ]
-    train_small(files, tmp_path / "run")
-    assert weights(tmp_path / "run") == weights(whole)
+    train_small(upper_case_pairs, tmp_path / "run")
+    assert weights(tmp_path / "run") == weights(uninterrupted_run)
     assert all(checkpoint.scheduled for checkpoint in checkpoints(tmp_path / "run"))
 
 
 def test_patience_and_the_best_validation_survive_resuming(
-    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    upper_case_pairs: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a learning rate of almost 0, no validation is better than the first."""
     changes = {"patience": "2", "validate_every": "2", "save_every": "2", "lr_scale": "1e-30"}
-    out = train_small(files, tmp_path / "a", **changes)
+    out = train_small(upper_case_pairs, tmp_path / "a", **changes)
     ended = checkpoints(out)[-1].step
     assert ended < 24
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "update", killing(ended - 1))
         with pytest.raises(Killed):
-            train_small(files, tmp_path / "b", **changes)
-    again = train_small(files, tmp_path / "b", **changes)
+            train_small(upper_case_pairs, tmp_path / "b", **changes)
+    again = train_small(upper_case_pairs, tmp_path / "b", **changes)
     assert checkpoints(again)[-1].step == ended
     assert records(again) == records(out)
 
 
-def test_training_a_finished_run_changes_nothing(files: Files, tmp_path: Path) -> None:
-    out = train_small(files, tmp_path / "run")
+def test_training_a_finished_run_changes_nothing(upper_case_pairs: Files, tmp_path: Path) -> None:
+    out = train_small(upper_case_pairs, tmp_path / "run")
     before = weights(out), records(out), [checkpoint.step for checkpoint in checkpoints(out)]
-    train_small(files, out)
+    train_small(upper_case_pairs, out)
     assert before == (
         weights(out),
         records(out),
@@ -184,83 +178,97 @@ def test_training_a_finished_run_changes_nothing(files: Files, tmp_path: Path) -
     )
 
 
-def test_a_finished_run_can_be_trained_further(files: Files, tmp_path: Path) -> None:
-    out = train_small(files, tmp_path / "run")
-    train_small(files, out, steps="30")
+def test_a_finished_run_can_be_trained_further(upper_case_pairs: Files, tmp_path: Path) -> None:
+    out = train_small(upper_case_pairs, tmp_path / "run")
+    train_small(upper_case_pairs, out, steps="30")
     assert checkpoints(out)[-1].step == 30
     without = {name: value for name, value in SETTINGS.items() if name != "steps"}
-    train(*files, out=out, preset="tiny", settings=without | {"epochs": "9"}, device="cpu")
+    train(
+        *upper_case_pairs, out=out, preset="tiny", settings=without | {"epochs": "9"}, device="cpu"
+    )
     assert checkpoints(out)[-1].state()["place"] == {"epoch": 9, "update": 0}
 
 
 def test_a_refused_command_does_not_change_the_settings_of_a_run(
-    files: Files, whole: Path, tmp_path: Path
+    upper_case_pairs: Files, uninterrupted_run: Path, tmp_path: Path
 ) -> None:
-    before = (whole / "config.json").read_bytes()
+    before = (uninterrupted_run / "config.json").read_bytes()
     other = tmp_path / "other.de"
     other.write_text("Etwas anderes.\n" * 20, encoding="utf-8")
     with pytest.raises(BadRun, match="prepared from other text"):
-        train(other, other, out=whole, settings=SETTINGS | {"steps": "99"}, device="cpu")
-    assert (whole / "config.json").read_bytes() == before
+        train(
+            other, other, out=uninterrupted_run, settings=SETTINGS | {"steps": "99"}, device="cpu"
+        )
+    assert (uninterrupted_run / "config.json").read_bytes() == before
 
 
-def test_a_run_that_lost_its_subwords_is_refused(files: Files, tmp_path: Path) -> None:
-    out = train_small(files, tmp_path / "run")
+def test_a_run_that_lost_its_subwords_is_refused(upper_case_pairs: Files, tmp_path: Path) -> None:
+    out = train_small(upper_case_pairs, tmp_path / "run")
     config = RunConfig.load(out)
     hashes = {name: digest for name, digest in config.hashes.items() if name != "subwords.json"}
     dataclasses.replace(config, hashes=hashes).save(out)  # as older versions did
     (out / "subwords.json").unlink()
     with pytest.raises(FileNotFoundError, match=r"subwords\.json"):
-        train_small(files, out, steps="30")
+        train_small(upper_case_pairs, out, steps="30")
 
 
 def test_the_corpus_of_a_run_of_an_older_version_is_kept(
-    files: Files, whole: Path, tmp_path: Path
+    upper_case_pairs: Files, uninterrupted_run: Path, tmp_path: Path
 ) -> None:
-    shutil.copytree(whole, tmp_path / "run")
+    shutil.copytree(uninterrupted_run, tmp_path / "run")
     config = RunConfig.load(tmp_path / "run")
     dataclasses.replace(config, identity="of other fields").save(tmp_path / "run")
     for path in (tmp_path / "run" / "checkpoints").glob("*/state.json"):
         state = read_json(path)
         del state["sha256"]
         write_checksummed(path, state | {"run": "of other fields"})
-    train_small(files, tmp_path / "run")
+    train_small(upper_case_pairs, tmp_path / "run")
     assert (tmp_path / "run" / "corpus" / "manifest.json").exists()
 
 
 def test_a_deleted_corpus_is_prepared_again_only_from_the_same_text(
-    files: Files, whole: Path, tmp_path: Path
+    upper_case_pairs: Files, uninterrupted_run: Path, tmp_path: Path
 ) -> None:
-    before = weights(whole)
-    shutil.copytree(whole, tmp_path / "run")
+    before = weights(uninterrupted_run)
+    shutil.copytree(uninterrupted_run, tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "corpus")
     other = tmp_path / "other.de"
-    lines = files[1].read_text(encoding="utf-8").splitlines(keepends=True)
+    lines = upper_case_pairs[1].read_text(encoding="utf-8").splitlines(keepends=True)
     other.write_text("".join(reversed(lines)), encoding="utf-8")
     with pytest.raises(BadRun, match="started with other text than this"):
-        train(files[0], other, out=tmp_path / "run", preset="tiny", settings=SETTINGS, device="cpu")
+        train(
+            upper_case_pairs[0],
+            other,
+            out=tmp_path / "run",
+            preset="tiny",
+            settings=SETTINGS,
+            device="cpu",
+        )
     assert not (tmp_path / "run" / "corpus").exists()
-    train_small(files, tmp_path / "run")
+    train_small(upper_case_pairs, tmp_path / "run")
     assert weights(tmp_path / "run") == before
 
 
 def test_other_settings_or_another_text_are_refused(
-    files: Files, whole: Path, tmp_path: Path
+    upper_case_pairs: Files, uninterrupted_run: Path, tmp_path: Path
 ) -> None:
-    before = weights(whole)
+    before = weights(uninterrupted_run)
     with pytest.raises(BadSetting, match="started with d_ff = 32, not 64"):
-        train_small(files, whole, d_ff="64")
+        train_small(upper_case_pairs, uninterrupted_run, d_ff="64")
     with pytest.raises(BadSetting, match="preset tiny, not base"):
-        train(*files, out=whole, preset="base")
+        train(*upper_case_pairs, out=uninterrupted_run, preset="base")
     other = tmp_path / "other.de"
     other.write_text("Etwas anderes.\n" * 20, encoding="utf-8")
     with pytest.raises(BadRun, match="prepared from other text"):
-        train(other, other, out=whole, preset="tiny", settings=SETTINGS, device="cpu")
-    assert weights(whole) == before
+        train(other, other, out=uninterrupted_run, preset="tiny", settings=SETTINGS, device="cpu")
+    assert weights(uninterrupted_run) == before
 
 
 def test_a_run_that_is_removed_while_it_is_trained_is_reported_and_starts_over(
-    files: Files, tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+    upper_case_pairs: Files,
+    tmp_path: Path,
+    uninterrupted_run: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     validate = Trainer.validate
 
@@ -271,29 +279,29 @@ def test_a_run_that_is_removed_while_it_is_trained_is_reported_and_starts_over(
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "validate", removed)
         with pytest.raises(BadRun, match=f"^{tmp_path / 'run'} was removed while it was being"):
-            train_small(files, tmp_path / "run")
+            train_small(upper_case_pairs, tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    again = train_small(files, tmp_path / "run")
+    again = train_small(upper_case_pairs, tmp_path / "run")
     for name in ("model.safetensors", "config.json"):
-        assert (again / name).read_bytes() == (whole / name).read_bytes()
+        assert (again / name).read_bytes() == (uninterrupted_run / name).read_bytes()
 
 
 def test_a_repeated_last_validation_is_logged_once(
-    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    upper_case_pairs: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {"steps": "8", "validate_every": "5", "save_every": "4"}
-    expected = train_small(files, tmp_path / "expected", **settings)
+    expected = train_small(upper_case_pairs, tmp_path / "expected", **settings)
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "finish", killing(1, method="finish"))
         with pytest.raises(Killed):
-            train_small(files, tmp_path / "run", **settings)
+            train_small(upper_case_pairs, tmp_path / "run", **settings)
     # As if killed before the checkpoint recorded the validation.
     (newest,) = [checkpoint for checkpoint in checkpoints(tmp_path / "run") if checkpoint.step == 8]
     state = newest.state()
     write_checksummed(newest.path / "state.json", state | {"validated": 5})
     for path in (
-        train_small(files, tmp_path / "run", **settings),
-        train_small(files, tmp_path / "run", **settings),
+        train_small(upper_case_pairs, tmp_path / "run", **settings),
+        train_small(upper_case_pairs, tmp_path / "run", **settings),
     ):
         assert samples(path) == samples(expected)
         assert records(path) == records(expected)
@@ -301,10 +309,10 @@ def test_a_repeated_last_validation_is_logged_once(
 
 @pytest.mark.parametrize("name", ["config.json", "subwords.json", "best.safetensors"])
 def test_a_file_of_another_run_is_refused_on_resuming(
-    name: str, files: Files, whole: Path, tmp_path: Path
+    name: str, upper_case_pairs: Files, uninterrupted_run: Path, tmp_path: Path
 ) -> None:
-    other = train_small(files, tmp_path / "other", seed="7", vocabulary="270")
-    copy = Path(shutil.copytree(whole, tmp_path / "copy"))
+    other = train_small(upper_case_pairs, tmp_path / "other", seed="7", vocabulary="270")
+    copy = Path(shutil.copytree(uninterrupted_run, tmp_path / "copy"))
     shutil.copy(other / name, copy / name)
     with pytest.raises((BadRun, BadSetting), match="copy"):
-        train(*files, out=copy, settings={"select": "best"}, device="cpu")
+        train(*upper_case_pairs, out=copy, settings={"select": "best"}, device="cpu")
