@@ -1,0 +1,64 @@
+"""Fixtures that several test modules use: small texts, runs, corpora, folders of other toolkits."""
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from both_libraries import Both
+    from small_corpora import Pair
+    from small_training import Files
+
+# Imports are late: every test session loads this module, and few need these libraries.
+
+
+@pytest.fixture(scope="module")
+def upper_case_pairs(tmp_path_factory: pytest.TempPathFactory) -> "Files":
+    """Two text files; the target is the source in upper case."""
+    from small_training import write_upper_case_pairs
+
+    return write_upper_case_pairs(tmp_path_factory.mktemp("text"))
+
+
+@pytest.fixture(scope="module")
+def uninterrupted_run(upper_case_pairs: "Files", tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run that was never stopped."""
+    from small_training import train_small
+
+    return train_small(upper_case_pairs, tmp_path_factory.mktemp("whole") / "run")
+
+
+@pytest.fixture(scope="module")
+def prepared_corpus(tmp_path_factory: pytest.TempPathFactory) -> "tuple[list[Pair], Path]":
+    """Three hundred pairs, and the folder of their corpus."""
+    from small_corpora import prepare_three_hundred
+
+    return prepare_three_hundred(tmp_path_factory.mktemp("prepared"))
+
+
+@pytest.fixture(scope="module")
+def opus_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder like those of OPUS-MT; tests do not change it."""
+    from opus import write_opus
+
+    return write_opus(tmp_path_factory.mktemp("opus") / "opus-mt-en-de")
+
+
+@pytest.fixture(scope="module")
+def imported_model(opus_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Both":
+    """A model of OPUS-MT in its own library and as a run."""
+    from both_libraries import Both
+
+    from transduce.interop.importing import import_model
+
+    run = tmp_path_factory.mktemp("imported") / "run"
+    import_model(opus_folder, run)
+    return Both(opus_folder, run)
+
+
+@pytest.fixture
+def opus_copy(opus_folder: Path, tmp_path: Path) -> Path:
+    """A copy of the folder that a test may change."""
+    return Path(shutil.copytree(opus_folder, tmp_path / "own"))
