@@ -90,7 +90,7 @@ def test_the_run_records_its_origin_and_search_settings(imported_model: Both) ->
     config = RunConfig.load(imported_model.run)
     assert config.languages == ("en", "de")
     assert config.preset == "imported"
-    assert config.weights == "imported from opus_folder-mt-en-de"
+    assert config.weights == "imported from opus-mt-en-de"
     assert (config.search.beam, config.search.alpha) == (3, 0.8)
     assert config.search.penalty == "power"
     assert config.model.activation == "swish"
@@ -145,7 +145,7 @@ def test_the_command_creates_a_run_that_other_commands_can_use(
     assert "now translates from eng to deu" in result.stderr
     assert snapshot(run).keys() == {"config.json", "subwords.json", "model.safetensors"}
     info = cli("info", run)
-    assert "imported from opus_folder-mt-en-de" in info.stdout
+    assert "imported from opus-mt-en-de" in info.stdout
     assert "sentencepiece subwords, joint" in info.stdout
     source = SHORT[0][0]
     translated = cli("translate", run, "--beam", "1", input=f"{source}\n")
@@ -236,6 +236,6 @@ def test_the_command_trains_an_import_further(
     assert config.model.activation == "swish"
     assert (config.search.penalty, config.search.alpha) == ("power", 0.8)
     assert config.origin is not None
-    assert config.origin.weights == "imported from opus_folder-mt-en-de"
+    assert config.origin.weights == "imported from opus-mt-en-de"
     lines = cli("translate", run, input="the dog sees a man.\n").stdout.splitlines()
     assert len(lines) == 1
