@@ -42,7 +42,7 @@ def convert(
     """
     from transduce.errors import BadInput
     from transduce.interop.converting import convert as convert_files
-    from transduce.system.files import write_text
+    from transduce.system.files import write_text_file
 
     if out is not None and os.path.lexists(out):
         raise BadInput(f"{out} exists already: choose a new name for the recipe")
@@ -57,7 +57,7 @@ def convert(
     if out is None:
         sys.stdout.write(conversion.text)
     else:
-        write_text(out, conversion.text)
+        write_text_file(out, conversion.text)
     _report(conversion, out)
 
 

@@ -165,7 +165,7 @@ def _draw(
 
 def _write_page(inspection: "Inspection", out: Path) -> None:
     from transduce.inspection.explorer_page import render_explorer
-    from transduce.system.files import write_text
+    from transduce.system.files import write_text_file
 
     page = render_explorer(inspection.to_json(), title=f"What {inspection.model} attends to")
-    write_text(out, page, errors="replace")  # a run name that is not UTF-8 gets question marks
+    write_text_file(out, page, errors="replace")  # a run name that is not UTF-8 gets question marks

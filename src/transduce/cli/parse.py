@@ -7,7 +7,7 @@ from pathlib import Path
 from transduce.cli.declaring import argument, flag, option
 from transduce.cli.options import Device, without_none
 from transduce.errors import BadInput
-from transduce.system.files import refuse_foreign_file, write_text
+from transduce.system.files import refuse_foreign_file, write_text_file
 
 EXAMPLES = """
 transduce parse runs/parser "Two dogs see the cat."
@@ -58,7 +58,7 @@ def parse(
             if draw is not None:
                 if tree is None:
                     raise BadInput("--draw draws a tree: there are no words to parse")
-                write_text(draw, draw_tree(tree))
+                write_text_file(draw, draw_tree(tree))
                 progress.say(f"wrote {draw}")
 
 

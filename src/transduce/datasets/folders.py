@@ -14,7 +14,7 @@ from transduce.system.files import (
     is_plain_name,
     open_regular,
     read_checksummed,
-    write_text,
+    write_text_file,
 )
 from transduce.system.locks import LOCK, is_own_lock, locked
 
@@ -94,7 +94,7 @@ def hold_folder(name: str, out: Path) -> Iterator[None]:
     with created_folder(out):
         try:
             with locked(out / WORK):
-                write_text(out / WORK / NAME, f"{name}\n")
+                write_text_file(out / WORK / NAME, f"{name}\n")
                 yield
         except BaseException:
             if {path.name for path in out.iterdir()} - before <= {WORK} and WORK not in before:

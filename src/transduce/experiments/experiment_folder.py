@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from transduce.corpus.inputs import InputFile
 from transduce.corpus.token_files import InputRecord
 from transduce.errors import BadInput, BadRun
-from transduce.system.files import read_checksummed, write_checksummed, write_text
+from transduce.system.files import read_checksummed, write_checksummed, write_text_file
 
 Result = TypeVar("Result")
 
@@ -82,7 +82,7 @@ def read_result(folder: Path, make: Callable[..., Result]) -> Result:
 
 def write_lines(path: Path, lines: Iterable[object]) -> None:
     """Write a text file, one line per object."""
-    write_text(path, "".join(f"{line}\n" for line in lines))
+    write_text_file(path, "".join(f"{line}\n" for line in lines))
 
 
 def _settings(shared: Mapping[str, Any]) -> dict[str, Any]:

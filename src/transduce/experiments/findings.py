@@ -14,7 +14,7 @@ from transduce.system.files import (
     checksum,
     read_regular,
     refuse_foreign_file,
-    write_text,
+    write_text_file,
 )
 
 FORMAT = 1
@@ -66,7 +66,7 @@ class Finding:
             texts[folder / f"{self.name}{suffix}.svg"] = picture.svg
         for path, text in texts.items():
             # Surrogates, from file names that are not UTF-8, are written as JSON escapes.
-            write_text(path, text, errors="backslashreplace")
+            write_text_file(path, text, errors="backslashreplace")
         return list(texts)
 
     @classmethod

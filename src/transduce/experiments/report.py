@@ -11,7 +11,7 @@ from string import Template
 from transduce import __version__, pages
 from transduce.errors import BadInput
 from transduce.experiments.findings import Finding, Picture, Table
-from transduce.system.files import refuse_foreign_file, write_text
+from transduce.system.files import refuse_foreign_file, write_text_file
 
 ORDER = (
     *("table1", "table2", "table3", "table4", "figures"),
@@ -44,7 +44,7 @@ def report(folders: Sequence[Path], out: Path, *, left_out: Sequence[str] = ()) 
         )
     path = out / NAME if out.suffix != ".html" else out
     refuse_foreign_file(path)
-    write_text(path, render_page(findings, left_out), errors="backslashreplace")
+    write_text_file(path, render_page(findings, left_out), errors="backslashreplace")
     return path
 
 

@@ -15,7 +15,7 @@ from transduce.system.files import (
     name_errors_after,
     open_for_append,
     read_regular,
-    write_text,
+    write_text_file,
 )
 
 
@@ -116,7 +116,7 @@ def drop_after(path: Path, step: int, validated: int | None = None) -> list[dict
                 lines.append(line + "\n")
                 objects.append(value)
     if "".join(lines) != text:
-        write_text(path, "".join(lines))
+        write_text_file(path, "".join(lines))
     return objects
 
 

@@ -285,7 +285,7 @@ def refuse_foreign_file(path: Path, option: str = "--out") -> None:
         )
 
 
-def write_text(path: Path, text: str, *, errors: str = "strict") -> None:
+def write_text_file(path: Path, text: str, *, errors: str = "strict") -> None:
     """Write a text file in UTF-8, completely or not at all; `errors` as for `str.encode`."""
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors=errors, newline="\n")
@@ -296,7 +296,7 @@ def write_json(path: Path, value: Any) -> None:
     text = json.dumps(value, indent=2, ensure_ascii=False)
     # File names that are not UTF-8 contain lone surrogates, which must be escaped.
     text = re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text)
-    write_text(path, text + "\n")
+    write_text_file(path, text + "\n")
 
 
 def checksum(content: dict[str, Any]) -> str:

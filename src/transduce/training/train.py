@@ -20,7 +20,7 @@ from transduce.runs.metrics import require_tensorboard
 from transduce.settings.base import Value
 from transduce.subwords import Codec
 from transduce.system.devices import choose_device
-from transduce.system.files import remove_folder, remove_leftovers, write_text
+from transduce.system.files import remove_folder, remove_leftovers, write_text_file
 from transduce.system.processes import cores
 from transduce.system.progress import Progress, Silent
 from transduce.system.signals import signals_as_interrupt
@@ -234,7 +234,7 @@ def prepare_run(
     elif missing:
         _require_same(config, corpus, plan)
     for name, content in plan.files.items():
-        write_text(run / name, content)
+        write_text_file(run / name, content)
     config.verified(run, SUBWORDS).stat()  # the folder may have been removed meanwhile
     config.save(run)  # last, because config.json makes the folder a run
     return config

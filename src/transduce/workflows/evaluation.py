@@ -27,7 +27,7 @@ from transduce.system.files import (
     remove_leftovers,
     sha256,
     write_checksummed,
-    write_text,
+    write_text_file,
 )
 from transduce.system.progress import Progress
 from transduce.system.signals import signals_as_interrupt
@@ -98,7 +98,7 @@ def evaluate(
         sources, references = [source for source, _ in pairs], [target for _, target in pairs]
         hypotheses = _translate(run, sources, settings, device, progress)
         results, missing = _score(hypotheses, references, settings, config.languages[1])
-        write_text(run / TRANSLATIONS, "".join(line + "\n" for line in hypotheses))
+        write_text_file(run / TRANSLATIONS, "".join(line + "\n" for line in hypotheses))
         evaluation = Evaluation(
             of=fingerprint,
             test=[str(path) for path in test if path],

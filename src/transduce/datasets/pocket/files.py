@@ -7,7 +7,7 @@ from pathlib import Path
 
 from transduce.datasets import pocket
 from transduce.errors import BadInput, BadRun
-from transduce.system.files import read_checksummed, sha256, write_checksummed, write_text
+from transduce.system.files import read_checksummed, sha256, write_checksummed, write_text_file
 
 FORMAT = 1
 RECORD = "data.json"
@@ -24,7 +24,7 @@ def write_pairs(
     pairs = list(pairs)
     paths = folder / f"{stem}.{languages[0]}", folder / f"{stem}.{languages[1]}"
     for side, path in enumerate(paths):
-        write_text(path, _lines(pairs, side))
+        write_text_file(path, _lines(pairs, side))
     return paths
 
 
@@ -59,7 +59,7 @@ def write(
             folder, {name: sorted({new[name], existing.get(name, new[name])}) for name in new}
         )
         for name in changed:
-            write_text(folder / name, texts[name])
+            write_text_file(folder / name, texts[name])
         _write_record(folder, {name: [digest] for name, digest in new.items()})
     return paths
 
