@@ -100,7 +100,7 @@ class DataSet:
 
     @property
     def download(self) -> int | None:
-        """The bytes to download, as far as known."""
+        """The known number of bytes to download."""
         return sum(archive.size or 0 for archive in self.archives.values()) or None
 
     def to_json(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ FORMAT = 1
 RECORD, ARCHIVES, WORK = "data.json", "archives", ".getting"
 NAME = ".name"  # in WORK: the name of the data set, written before the first download
 HEAD = 1 << 10  # bytes at the start of data.json that contain the name
-# The types of the fields of data.json, and of its entries for files and archives.
+# The types of the fields in data.json, and in its entries for files and archives.
 FIELDS = {
     **dict.fromkeys(("name", "title", "licence"), str),
     "languages": tuple[str, str],

@@ -1,4 +1,4 @@
-"""The paper's experiments: its tables, its figures and the claims of its text (`transduce paper`).
+"""The paper's experiments: its tables, its figures and the claims in its text (`transduce paper`).
 
 Each experiment returns a `Finding`: tables with the paper's numbers next to ours, pictures, and
 notes on what was scaled down. In reading order:
@@ -16,7 +16,7 @@ notes on what was scaled down. In reading order:
 - parser_experiment, table4: constituency parsing
 - claims: code shared by scaling, positions and smoothing
 - teacher_forcing: perplexity and accuracy of given translations
-- scaling, positions, smoothing: claims of the paper's text
+- scaling, positions, smoothing: claims in the paper's text
 - phenomena, figures: Figures 3 to 5
 - all_experiments: everything within a time budget
 - report: all findings on one HTML page

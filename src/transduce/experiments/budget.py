@@ -82,7 +82,7 @@ def describe_schedule(recipe: Mapping[str, Any], budget: Budget) -> str:
 
 
 def describe_weights(recipe: Mapping[str, Any]) -> str:
-    """Say which weights are used for translation."""
+    """Describe the weights used for translation."""
     if recipe["select"] == "best":
         return "the weights of the best validation"
     count = recipe["average"]

@@ -32,7 +32,7 @@ class Trial:
     device: str = "auto"
 
     def require(self) -> None:
-        """Refuse unknown settings, and the folder of a run or of a table."""
+        """Refuse unknown settings, and a folder that contains a run or a table."""
         configure(find_preset(self.preset), self.shared(), None)
         choose_device(self.device)
         for name in (EXPERIMENT, "config.json"):
@@ -52,7 +52,7 @@ class Trial:
         }
 
     def describe_scale(self) -> str:
-        """Say what was scaled down, and by how much."""
+        """Describe what was scaled down, and by how much."""
         model, config = find_preset(self.preset).model, find_preset(self.preset).train
         batch = int(self.settings.get("batch_tokens", config.batch_tokens))
         return (

@@ -80,7 +80,7 @@ class Comparison:
 
     name: str  # table2, table3, …
     setup: Setup
-    settings: Mapping[str, str]  # shared by all rows, the budget included
+    settings: Mapping[str, str]  # shared by all rows, including the budget
     validations: int = 2  # in total per row
     saves: int = 2
     rated: bool = False  # whether to measure the machine's speed

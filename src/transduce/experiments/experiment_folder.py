@@ -23,7 +23,7 @@ BUDGET = ("steps", "seconds")  # settings whose change is reported first
 
 
 def require_new(folder: Path) -> None:
-    """Refuse a folder that holds anything but hidden files, such as unfinished writes."""
+    """Refuse a folder that contains anything but hidden files, such as unfinished writes."""
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"--out {folder} is a file: expected a folder")
     foreign = [path.name for path in folder.glob("*") if not path.name.startswith(".")]
@@ -91,7 +91,7 @@ def _settings(shared: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _change(name: str, old: object, new: object) -> str:
-    """Say how a setting differs from the one that the folder was started with."""
+    """Describe how a setting differs from the one that the folder was started with."""
     if old is None:
         return f"was started without {name}, which is now {new}"
     now = "which is now not set" if new is None else f"not {new}"

@@ -71,7 +71,7 @@ class PaperFigure:
 
 
 class SentenceReader:
-    """The encoder attention of a trained model on some sentences, to draw figures from."""
+    """The encoder attention of a trained model for some sentences, used to draw figures."""
 
     def __init__(
         self, inspector: Inspector, sentences: Sequence[str], layer: int | None, progress: Progress
@@ -289,7 +289,7 @@ def _percent(share: float) -> str:
 
 
 def _verdict(figure: str, link: Link) -> str:
-    """Say how strong a link is."""
+    """Describe how strong a link is."""
     share = link.shares[0]
     times = share / link.alike
     if times < 2:

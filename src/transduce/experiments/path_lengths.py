@@ -1,4 +1,4 @@
-"""The longest path between two positions of a sentence (paper 4), measured by the gradient.
+"""The longest path between two positions in a sentence (paper 4), measured with gradients.
 
 Layers are stacked until the gradient of the last position's output with respect to the first
 position's input is not 0 and, for layers that look ahead, vice versa. Computed in float64, so

@@ -119,7 +119,7 @@ class Power:
 
 
 def fit_power(x: Sequence[float], y: Sequence[float]) -> Power | None:
-    """Fit a power by least squares of the logarithms; None for fewer than two points.
+    """Fit a power law by least squares on the logarithms; None for fewer than two points.
 
     The interval uses Student's t and only the residuals.
     """
@@ -138,5 +138,5 @@ def fit_power(x: Sequence[float], y: Sequence[float]) -> Power | None:
 
 
 def fit_largest(x: Sequence[float], y: Sequence[float]) -> Power | None:
-    """Fit a power to the last points, where constant costs matter least."""
+    """Fit a power law to the last points, where constant costs matter least."""
     return fit_power(x[-LAST_POINTS:], y[-LAST_POINTS:])

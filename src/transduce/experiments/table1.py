@@ -156,7 +156,7 @@ def notes(measured: Measured) -> list[str]:
 
 
 def _unfinished(measured: Measured) -> list[str]:
-    """Say which rows did not reach the largest n, and why."""
+    """List the rows that did not reach the largest n, and why."""
     sentences = []
     for cause in ("memory", "time"):
         rows = [row for row in measured.rows if row.ended == cause]

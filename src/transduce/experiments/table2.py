@@ -181,7 +181,7 @@ def _verdict(first: str, results: Mapping[str, Result], resampled: Resampled) ->
 
 
 def _notes(results: Mapping[str, Result], budget: Budget) -> list[str]:
-    """Say what was scaled down and how things were counted."""
+    """Describe what was scaled down and how the numbers were counted."""
     first = next(iter(results.values()))
     equal = (
         f"Equal time: {budget} of steps each; validating, saving and translating do not count, "

@@ -150,7 +150,7 @@ def _cells(result: Result, results: Mapping[str, Result], resampled: Resampled) 
 
 
 def _differences(result: Result) -> str:
-    """Say what a row changes, with the values it was trained with."""
+    """Describe what a row changes, with the values used in training."""
     values = {**result.model, **result.recipe}
     texts = [f"{key} {values[key]}" for key in changes(TABLE_3[result.name]) if key != "positions"]
     if values["positions"] != TABLE_3[BASE].model.positions:
@@ -174,7 +174,7 @@ def _agreement(results: Mapping[str, Result], correlation: Estimate | None) -> s
 
 
 def _large_effects(results: Mapping[str, Result], resampled: Resampled) -> list[str]:
-    """Say which of the paper's large effects are significant here."""
+    """List which of the paper's large effects are significant here."""
     measured = [name for name in LARGE_EFFECTS if name in results and BASE in results]
     if not measured:
         return []
@@ -187,7 +187,7 @@ def _large_effects(results: Mapping[str, Result], resampled: Resampled) -> list[
 
 
 def _scale(results: Mapping[str, Result], budget: Budget, shrink: int) -> list[str]:
-    """Say what was scaled down, and by how much."""
+    """Describe what was scaled down, and by how much."""
     first = next(iter(results.values()))
     recipe = first.recipe
     fewest_passes = min(result.epochs for result in results.values())

@@ -31,7 +31,7 @@ def write_pairs(
 def write(
     folder: Path, train: int, held_out: int, seed: int = 1, *, overwrite: bool = True
 ) -> Paths:
-    """Write `train` training pairs and `held_out` pairs of each other split; return the files.
+    """Write `train` training pairs and `held_out` pairs for each other split; return the files.
 
     Existing files are overwritten only if this function wrote them and `overwrite` is set.
     """

@@ -29,7 +29,7 @@ class Pair(NamedTuple):
 
 
 def table(nominative: str, accusative: str, dative: str) -> Endings:
-    """Return three rows of m, f, n and plural as one tuple; a dash means no ending."""
+    """Return three rows (each m, f, n, plural) as one tuple; a dash means no ending."""
     cells = [*nominative.split(), *accusative.split(), *dative.split()]
     return tuple("" if cell == "-" else cell for cell in cells)
 
@@ -45,7 +45,7 @@ RELATIVE = table("der die das die", "den die das die", "dem der dem denen")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Determiner:
-    """A determiner: English forms, German forms by case and gender, endings of adjectives."""
+    """A determiner: English forms, German forms by case and gender, adjective endings."""
 
     en: tuple[str, str]  # before a singular, before a plural
     de: Endings

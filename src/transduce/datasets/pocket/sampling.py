@@ -122,7 +122,7 @@ def draw_verb(dice: Dice) -> Verb:
 
 
 def draw_active(dice: Dice, unless: str = "-") -> Verb:
-    """Draw a verb with all tenses and people as subjects, except one base or use."""
+    """Draw a verb that allows all tenses and personal subjects, except one base or use."""
     verb = draw_verb(dice)
     while (
         verb.aspect != "activity" or not verb.personal or verb.base == unless or unless in verb.uses

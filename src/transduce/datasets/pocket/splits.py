@@ -100,5 +100,5 @@ def belongs_to(sentence: Sentence, split: SplitName) -> bool:
 
 
 def held_out_split(german: str) -> SplitName:
-    """Return the split of a held-out sentence; each German sentence is in only one."""
+    """Return the split of a held-out sentence; each German sentence is in only one split."""
     return "test" if zlib.crc32(german.encode()) % 2 else "valid"
