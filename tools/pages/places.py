@@ -51,8 +51,8 @@ def rewrite_links(text: str, page: str) -> str:
     file = origin(page)
 
     def rewrite(match: re.Match[str]) -> str:
-        wanted = target(match[1], file)
-        uri = wanted and place(wanted)
+        linked_file = target(match[1], file)
+        uri = linked_file and place(linked_file)
         if not uri:
             return match[0]
         return posixpath.relpath(uri, posixpath.dirname(page) or ".") + (match[2] or "")

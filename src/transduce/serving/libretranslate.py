@@ -38,24 +38,26 @@ async def read_request(request: Request, service: Service, schema: type[R]) -> R
 
 async def translate(request: Request, service: Service) -> Response:
     """Answer POST /translate."""
-    wanted = await read_request(request, service, LibreRequest)
-    if wanted.format != "text":
-        raise Problem(400, f"format = {quote(wanted.format)}: expected text; HTML is not supported")
-    model = find_model(service.models.values(), wanted.source, wanted.target)
+    parameters = await read_request(request, service, LibreRequest)
+    if parameters.format != "text":
+        raise Problem(
+            400, f"format = {quote(parameters.format)}: expected text; HTML is not supported"
+        )
+    model = find_model(service.models.values(), parameters.source, parameters.target)
     search = model.translator.config.search
-    nbest = 1 + wanted.alternatives
+    nbest = 1 + parameters.alternatives
     config = search_config(search, max(search.beam, nbest), None, nbest)
-    texts = [wanted.q] if isinstance(wanted.q, str) else wanted.q
+    texts = [parameters.q] if isinstance(parameters.q, str) else parameters.q
     work = service.translate(model, texts, config, admission_of(request).client)
     translated = await run_while_connected(request, work, service.limits.timeout)
     rank = partial(ranked_texts, model, translated, nbest)
     ranked = await in_background(rank, sum(text.characters for text in translated))
     answer: dict[str, Any] = {"translatedText": [best for best, *_ in ranked]}
-    if wanted.alternatives:
+    if parameters.alternatives:
         answer["alternatives"] = [others for _, *others in ranked]
-    if wanted.source == AUTO:
+    if parameters.source == AUTO:
         answer["detectedLanguage"] = [_undetected(model.languages[0])] * len(texts)
-    if isinstance(wanted.q, str):
+    if isinstance(parameters.q, str):
         answer = {name: value[0] for name, value in answer.items()}
     return json_response(answer)
 
@@ -65,8 +67,8 @@ async def detect(request: Request, service: Service) -> Response:
 
     The language is not detected, so the confidence is 0.
     """
-    wanted = await read_request(request, service, DetectRequest)
-    service.check([wanted.q] if isinstance(wanted.q, str) else wanted.q)
+    parameters = await read_request(request, service, DetectRequest)
+    service.check([parameters.q] if isinstance(parameters.q, str) else parameters.q)
     sources = dict.fromkeys(model.languages[0] for model in service.models.values())
     return json_response([_undetected(language) for language in sources])
 
@@ -113,11 +115,11 @@ def languages(models: Iterable[ServedModel]) -> list[dict[str, Any]]:
 def find_model(models: Iterable[ServedModel], source: str, target: str) -> ServedModel:
     """Return the first model for a pair of languages; `auto`: the only one with this target."""
     pairs = {model.languages: model for model in reversed([*models])}
-    fitting = [pair for pair in pairs if pair[1] == target and source in (pair[0], AUTO)]
-    if len(fitting) == 1:
-        return pairs[fitting[0]]
+    matching = [pair for pair in pairs if pair[1] == target and source in (pair[0], AUTO)]
+    if len(matching) == 1:
+        return pairs[matching[0]]
     available = ", ".join(f"{left} to {right}" for left, right in reversed(pairs))
-    if fitting:
+    if matching:
         raise Problem(
             400, f"source = auto fits several models: give the source language; models: {available}"
         )

@@ -36,10 +36,8 @@ HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-NO_STORE = (
-    b"cache-control",
-    b"no-store",
-)  # for answers that are not files: they may contain a text
+# For answers that are not files: they may contain a text.
+NO_STORE = (b"cache-control", b"no-store")
 HEALTH = "/health"  # needs no key and has no rate limit
 KEY_IN_BODY = {"/translate", "/detect"}  # LibreTranslate's clients send theirs as a parameter
 DRAINED, DRAINING = 16 * 2**20, 2.0  # at most these bytes and seconds of a refused body are read

@@ -72,12 +72,12 @@ def examples_of(run: Path) -> tuple[str, ...]:
     """
     log = RunLog(run)
     log.catch_up()
-    short = [
+    short_sentences = [
         sentence
         for sentence in dict.fromkeys(log.source)
         if sentence.strip() and len(sentence) <= MAX_EXAMPLE
     ]
-    return tuple(short[:EXAMPLES])
+    return tuple(short_sentences[:EXAMPLES])
 
 
 def choose_names(runs: Sequence[Path], given: Sequence[str] = ()) -> list[str]:

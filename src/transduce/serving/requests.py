@@ -25,9 +25,9 @@ def media_type(request: Request) -> str:
 
 def require_type(request: Request, *expected: str) -> None:
     """Refuse a body whose type is not one of those expected."""
-    found = media_type(request)
-    if found not in expected:
-        name = found[:SHOWN] or "nothing"
+    actual = media_type(request)
+    if actual not in expected:
+        name = actual[:SHOWN] or "nothing"
         raise Problem(415, f"Content-Type = {name}: expected {' or '.join(expected)}")
 
 

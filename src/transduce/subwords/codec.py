@@ -60,9 +60,7 @@ class Codec:
             if content.get("target") is None:
                 return cls(source, source)
             return cls(source, _read(content.get("target_kind") or kind, content["target"]))
-        except (
-            Exception
-        ) as error:  # `tokenizers` raises bare Exceptions, with messages of several lines
+        except Exception as error:  # `tokenizers` raises bare Exceptions, with multi-line messages
             reason = str(error).partition("\n")[0]
             raise BadRun(f"{path} is not a file of subwords: {reason}") from None
 

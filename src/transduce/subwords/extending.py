@@ -61,8 +61,8 @@ def decompose_new_pieces(new: Subwords, old: int) -> list[list[int]]:
 
 def _as_characters(old: Subwords, lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines with one character per old piece, and spaces between words."""
-    short = slices(lines)
-    while batch := list(itertools.islice(short, LINES)):
+    short_lines = slices(lines)
+    while batch := list(itertools.islice(short_lines, LINES)):
         for words in old.encode_words(batch):
             yield " ".join("".join(chr(FIRST + piece) for piece in word) for word in words)
 

@@ -131,8 +131,8 @@ class Subwords(Coder):
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids; `<pad>`, `<s>` and `</s>` are skipped."""
-        whole = b"".join(self.piece_bytes(ids))
-        return whole.decode("utf-8", errors="replace").removeprefix(" ")
+        data = b"".join(self.piece_bytes(ids))
+        return data.decode("utf-8", errors="replace").removeprefix(" ")
 
     def piece_bytes(self, ids: Iterable[int]) -> list[bytes]:
         """Return the bytes of each piece; special tokens have none."""

@@ -39,7 +39,7 @@ export class Grid {
     this.element = html("div", { class: "grid", role: "grid" });
     this.element.addEventListener("keydown", (event) => this.#key(event));
     this.element.addEventListener("keyup", (event) => {
-      // Space would click the button.
+      // Otherwise Space would click the button.
       if (event.key === " " && this.#headAt(event)) event.preventDefault();
     });
     this.element.addEventListener("click", (event) => this.#click(event));
@@ -157,7 +157,7 @@ export class Grid {
   }
 
   #neighbour({ key, target }) {
-    const last = this.buttonRows.length - 1; // below the layers: one button, the mean of all
+    const last = this.buttonRows.length - 1; // the last row has one button, the mean of all layers
     const width = this.buttonRows[0].length;
     const y = this.buttonRows.findIndex((row) => row.includes(target));
     if (y < 0) return null;

@@ -7,7 +7,7 @@ import { SIDES, labelsOf, percent } from "./selection.js";
 
 const LEAST_SHADE = 0.05; // fainter cells are invisible
 
-// The opacity of a weight; the root makes weak ones visible.
+// The opacity of a weight; the square root makes weak ones visible.
 const shade = (weight) => Math.sqrt(weight);
 
 export class HeatMap {

@@ -1,7 +1,7 @@
 // A line chart in SVG: values are read with the mouse or the arrow keys, dragging zooms, and it can
 // be saved. Colours are attributes and not CSS, so that a saved picture looks the same elsewhere.
 
-import { colour, dashes, greatest, least, marker, formatNumber, swatch } from "/drawing.js";
+import { colour, dashes, formatNumber, greatest, least, marker, swatch } from "/drawing.js";
 import { button, html, svg } from "/elements.js";
 import { Readout } from "/readout.js";
 import { pngOf, save } from "/save.js";
@@ -21,7 +21,7 @@ const MEANINGS = {
   validation: "thick, with markers: validation",
 };
 
-/** One value over steps or time.
+/** A chart of one value over steps or time.
 
 `series` to draw: {run: {name, colour, index}, kind: "training" | "smooth" | "validation", x, y},
 where x ascends. The chart adds title, buttons and readout.
@@ -196,14 +196,14 @@ export class Chart {
   /** Return the lowest and highest value to show in a range of the axis. */
   #heights(first, last) {
     this.#note = "";
-    const seen = this.#series.flatMap(({ x, y }) =>
+    const visible = this.#series.flatMap(({ x, y }) =>
       y.filter((value, i) => (!this.log || value > 0) && x[i] >= first && x[i] <= last));
-    let low = least(seen);
-    let high = greatest(seen);
-    if (seen.length === 0) return this.log ? [1, 10] : [0, 1];
+    let low = least(visible);
+    let high = greatest(visible);
+    if (visible.length === 0) return this.log ? [1, 10] : [0, 1];
     if (this.log) {
-      const room = low === high ? 2 : (high / low) ** 0.06;
-      return [low / room, high * room];
+      const factor = low === high ? 2 : (high / low) ** 0.06;
+      return [low / factor, high * factor];
     }
     if (this.options.from0) return [0, high * 1.1 || 1];
     if (this.options.crop && this.#view.range === null) {
@@ -282,12 +282,12 @@ export class Chart {
     const { low, high } = this.#scales.x;
     const xs = this.#places().filter((x) => x >= low && x <= high);
     if (xs.length === 0) return;
-    const now = this.#cross === null ? xs.length - 1 : nearest(xs, this.#cross);
+    const current = this.#cross === null ? xs.length - 1 : nearest(xs, this.#cross);
     const moved = {
-      ArrowLeft: this.#cross === null ? now : now - 1,
-      ArrowRight: this.#cross === null ? now : now + 1,
-      PageUp: now - 10,
-      PageDown: now + 10,
+      ArrowLeft: this.#cross === null ? current : current - 1,
+      ArrowRight: this.#cross === null ? current : current + 1,
+      PageUp: current - 10,
+      PageDown: current + 10,
       Home: 0,
       End: xs.length - 1,
     }[event.key];
@@ -318,11 +318,11 @@ export class Chart {
   }
 
   #snap(x) {
-    const near = this.#series.map(({ x: xs }) => xs[nearest(xs, x)]);
-    return near.reduce((best, other) => (Math.abs(other - x) < Math.abs(best - x) ? other : best));
+    const nearby = this.#series.map(({ x: xs }) => xs[nearest(xs, x)]);
+    return nearby.reduce((best, other) => (Math.abs(other - x) < Math.abs(best - x) ? other : best));
   }
 
-  /** Return the value of each series nearest to a position. */
+  /** Return the value of each series that is nearest to a position. */
   #readings(x) {
     return this.#series
       .filter(({ faint }) => !faint)
@@ -390,10 +390,10 @@ export class Chart {
     root.append(svg("text", { x: width - 20, y: 34, "text-anchor": "end", ...small }, meanings));
     let [x, y] = [20, 58];
     for (const run of new Set(this.#series.map(({ run }) => run))) {
-      const wide = 60 + 8 * run.name.length; // estimated width of the letters
-      if (x > 20 && x + wide > width) [x, y] = [20, y + 22];
+      const entryWidth = 60 + 8 * run.name.length; // estimated
+      if (x > 20 && x + entryWidth > width) [x, y] = [20, y + 22];
       root.append(swatch(run, { x, y }), svg("text", { x: x + 30, y: y + 5, ...small }, run.name));
-      x += wide;
+      x += entryWidth;
     }
     return y + 18;
   }

@@ -1,4 +1,4 @@
-// Renders /openapi.json.
+// The API page: renders /openapi.json.
 
 import { button, html } from "/elements.js";
 
