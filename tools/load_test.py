@@ -260,23 +260,23 @@ def main() -> None:
     parser.add_argument("--queue", type=int, default=Limits().queue, help="as for `serve`")
     parser.add_argument("--beam", type=int)
     parser.add_argument("--alpha", type=float)
-    given = parser.parse_args()
-    settings = {"beam": given.beam, "alpha": given.alpha}
+    options = parser.parse_args()
+    settings = {"beam": options.beam, "alpha": options.alpha}
     plan = Plan(
-        run=given.run,
-        source=given.source,
-        engine=given.engine,
-        clients=given.clients,
-        rounds=given.rounds,
-        lines=given.lines,
-        queue=given.queue,
+        run=options.run,
+        source=options.source,
+        engine=options.engine,
+        clients=options.clients,
+        rounds=options.rounds,
+        lines=options.lines,
+        queue=options.queue,
         settings={name: value for name, value in settings.items() if value is not None},
     )
     try:
-        if given.overload:
-            report = overload(plan, given.seconds or OVERLOAD_SECONDS).to_json()
-        elif given.seconds:
-            report = endure(plan, given.seconds)
+        if options.overload:
+            report = overload(plan, options.seconds or OVERLOAD_SECONDS).to_json()
+        elif options.seconds:
+            report = endure(plan, options.seconds)
         else:
             report = compare(plan)
     except (TransduceError, KeyboardInterrupt) as error:

@@ -136,9 +136,9 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=20, help="lines to type")
     parser.add_argument("--visits", type=int, default=10)
     parser.add_argument("--engine", default="auto", help="auto, torch, ctranslate2:int8 …")
-    given = parser.parse_args()
-    lines = choose_lines(given.source, given.words, given.sentences)
-    report = measure(given.run, lines, given.visits, given.engine)
+    options = parser.parse_args()
+    lines = choose_lines(options.source, options.words, options.sentences)
+    report = measure(options.run, lines, options.visits, options.engine)
     sys.stdout.write(json.dumps(report, indent=2) + "\n")
 
 

@@ -53,9 +53,9 @@ def work(
     random = np.random.default_rng(seed)
     while time.monotonic() < end:
         batch = jobs(random, most if most < 200 else int(random.integers(1, 201)))
-        found = dict(searching.search(batch, SEARCH, 512))
-        if len(found) != len(batch) or not all(found.values()):
-            raise RuntimeError(f"{len(found)} of {len(batch)} sentences were translated")
+        results = dict(searching.search(batch, SEARCH, 512))
+        if len(results) != len(batch) or not all(results.values()):
+            raise RuntimeError(f"{len(results)} of {len(batch)} sentences were translated")
         done.append((time.monotonic(), len(batch)))
 
 

@@ -144,12 +144,12 @@ def _add_translation(app: FastAPI, service: Service, *, show_examples: bool) -> 
         Sentences of concurrent requests are searched together.
         """
         start = time.perf_counter()
-        wanted = await read_json(request, limits, schemas.TranslateRequest)
-        model = service.find(wanted.model)
+        parameters = await read_json(request, limits, schemas.TranslateRequest)
+        model = service.find(parameters.model)
         search = model.translator.config.search
-        config = search_config(search, wanted.beam, wanted.alpha, wanted.nbest)
+        config = search_config(search, parameters.beam, parameters.alpha, parameters.nbest)
         client = admission_of(request).client
-        work = service.translate(model, [wanted.text], config, client, split=wanted.split)
+        work = service.translate(model, [parameters.text], config, client, split=parameters.split)
         (translated,) = await run_while_connected(request, work, limits.timeout)
         answer = partial(_translation, model, translated, start)
         return await in_background(answer, translated.characters)
@@ -179,11 +179,11 @@ def _translation(model: ServedModel, translated: TranslatedText, start: float) -
 
 def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) -> None:
     async def inspected(request: Request) -> dict[str, Any]:
-        wanted = await read_json(request, service.limits, schemas.InspectRequest)
-        service.check([wanted.source, wanted.target or ""])
-        model = service.find(wanted.model)
+        parameters = await read_json(request, service.limits, schemas.InspectRequest)
+        service.check([parameters.source, parameters.target or ""])
+        model = service.find(parameters.model)
         client = admission_of(request).client
-        work = inspections.inspect(model, wanted.source, wanted.target, client)
+        work = inspections.inspect(model, parameters.source, parameters.target, client)
         inspection = await run_while_connected(request, work, service.limits.timeout)
         return await asyncio.to_thread(inspection.to_json)  # the JSON may have megabytes
 

@@ -43,13 +43,15 @@ class IdleConnections:
         the most connections, longest idle first. So one client cannot use up all connections.
         """
         now = self._clock()
-        since = {address: self._idle_since.get(address, now) for address in timeouts}
-        self._idle_since = since
-        count = Counter(group(host) for host, _ in since)
+        idle_since = {address: self._idle_since.get(address, now) for address in timeouts}
+        self._idle_since = idle_since
+        count = Counter(group(host) for host, _ in idle_since)
         idle = sorted(
-            (address for address in since if since[address] <= now),
-            key=lambda address: (-count[group(address[0])], since[address]),
+            (address for address in idle_since if idle_since[address] <= now),
+            key=lambda address: (-count[group(address[0])], idle_since[address]),
         )
-        excess = max(0, len(since) - limit)
-        late = [address for address in idle[excess:] if now - since[address] > timeouts[address]]
-        return idle[:excess] + late
+        excess = max(0, len(idle_since) - limit)
+        timed_out = [
+            address for address in idle[excess:] if now - idle_since[address] > timeouts[address]
+        ]
+        return idle[:excess] + timed_out

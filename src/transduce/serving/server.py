@@ -148,9 +148,9 @@ def file_limit() -> int:
     except ImportError:  # Windows
         return FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    target = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+    if soft != resource.RLIM_INFINITY and soft < target:
         with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            soft = wanted
+            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+            soft = target
     return max(2 * SPARE, FILES if soft == resource.RLIM_INFINITY else soft)

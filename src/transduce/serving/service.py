@@ -176,16 +176,16 @@ class Service:
         all of these fit into the next batches, the request does not wait.
         """
         excess = self.sentences + sentences - self.limits.queue
-        together = batcher.engine.batch * len(batcher.lanes)
-        late = self.requests + 1 - max(together, self._speed.sentences(self.limits.wait))
-        if excess <= 0 and late <= 0:
+        batch_capacity = batcher.engine.batch * len(batcher.lanes)
+        overdue = self.requests + 1 - max(batch_capacity, self._speed.sentences(self.limits.wait))
+        if excess <= 0 and overdue <= 0:
             return
         reason = (
             f"{self.sentences:,} sentences are waiting, of {self.limits.queue:,} allowed"
             if excess > 0
             else f"{self.requests:,} requests are waiting"
         )
-        raise retry_later(503, reason, self._speed.seconds(max(excess, late)))
+        raise retry_later(503, reason, self._speed.seconds(max(excess, overdue)))
 
 
 class _Speed:

@@ -319,7 +319,8 @@ export class Chart {
 
   #snap(x) {
     const nearby = this.#series.map(({ x: xs }) => xs[nearest(xs, x)]);
-    return nearby.reduce((best, other) => (Math.abs(other - x) < Math.abs(best - x) ? other : best));
+    const distance = (other) => Math.abs(other - x);
+    return nearby.reduce((best, other) => (distance(other) < distance(best) ? other : best));
   }
 
   /** Return the value of each series that is nearest to a position. */
