@@ -53,7 +53,7 @@ def matrix_rate(device: str, threads: int) -> dict[str, Any]:
 
     product = PRODUCTS[device]
     dtype = torch.bfloat16 if product.precision == "bf16" else torch.float32
-    before = torch.get_num_threads()
+    previous_threads = torch.get_num_threads()
     torch.set_num_threads(threads)
     a, b, c = torch.randn(3, product.size, product.size, device=device).to(dtype)
     for _ in range(product.warm_ups):
@@ -64,10 +64,10 @@ def matrix_rate(device: str, threads: int) -> dict[str, Any]:
         torch.mm(a, b, out=c)
     synchronise(device)
     seconds = time.perf_counter() - began
-    torch.set_num_threads(before)
+    torch.set_num_threads(previous_threads)
     if device == "cuda":
         del a, b, c
-        torch.cuda.empty_cache()  # for the sides
+        torch.cuda.empty_cache()  # leaves the memory to the sides
     return {
         "size": product.size,
         "precision": product.precision,
@@ -97,10 +97,10 @@ def peak_memory(device: str, status: Path = Path("/proc/self/status")) -> int:
                 return 1024 * int(value.split()[0])
     try:
         import resource
-    except ImportError:  # Windows has none
+    except ImportError:  # not available on Windows
         return 0
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else 1024 * most
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def _gpu() -> str:

@@ -1,9 +1,9 @@
-"""A peer: a padded model, trained as its users would (padded rows, fused AdamW, sdpa).
+"""A peer: a padded model, trained as its users would train it (fused AdamW, sdpa).
 
-B sentences, S tokens of the longest source, T tokens of the longest target, V vocabulary.
+B sentences, S tokens in the longest source, T tokens in the longest target, V vocabulary.
 
 Batches have sentences of similar length, so there is little padding. Rows are padded and moved to
-the device before timing starts, as by a background loader.
+the device before timing starts, as a background loader would do.
 """
 
 from collections import deque
@@ -35,9 +35,9 @@ ENVIRONMENT = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
 def require(name: str, model: ModelConfig, *, joint: bool) -> None:
     """Refuse a shape that the peers do not support."""
     width = f"h * d_k = h * d_v = d_model, which is {model.d_model}"
-    unlike = model.first_departure
-    for found, fits, expected in (
-        (unlike, not unlike, "the paper's Transformer"),
+    departure = model.first_departure
+    for setting, fits, expected in (
+        (departure, not departure, "the paper's Transformer"),
         (f"h = {model.h}, d_k = {model.d_k}", model.h * model.d_k == model.d_model, width),
         (f"h = {model.h}, d_v = {model.d_v}", model.h * model.d_v == model.d_model, width),
         (f"positions = {model.positions!r}", model.positions == "sinusoidal", "'sinusoidal'"),
@@ -46,7 +46,7 @@ def require(name: str, model: ModelConfig, *, joint: bool) -> None:
     ):
         if not fits:
             raise BadSetting(
-                f"the peer {name} does not support {found}: expected {expected}; "
+                f"the peer {name} does not support {setting}: expected {expected}; "
                 "--peer none measures without it"
             )
 
@@ -70,8 +70,8 @@ class Padded:
             )
             for sides in zip(*pairs, strict=True)
         )
-        begun = F.pad(labels, (1, -1), value=BOS)
-        return cls(source, begun.masked_fill(labels == PAD, PAD), labels)
+        shifted = F.pad(labels, (1, -1), value=BOS)
+        return cls(source, shifted.masked_fill(labels == PAD, PAD), labels)
 
     def to(self, device: str) -> "Padded":
         """Move to a device."""
@@ -88,7 +88,7 @@ class Padded:
 
 
 class Peer:
-    """Training of a padded model of our model's shape, with our learning rates.
+    """Trains a padded model with our model's shape and our learning rates.
 
     `make` builds the model: a module from source (B, S) and target (B, T) to logits (B, T, V).
     """
@@ -161,6 +161,6 @@ def tune(device: str, *, as_it_comes: bool) -> list[str]:
     if device != "cuda":
         return []
     torch.set_float32_matmul_precision("high")
-    # cuDNN's attention plans again for every new shape, and nearly every padded batch has one.
+    # cuDNN's attention makes a plan for each new shape, and nearly every padded batch has one.
     torch.backends.cuda.enable_cudnn_sdp(as_it_comes)
     return ["as it comes" if as_it_comes else "without cuDNN's attention"]

@@ -97,16 +97,16 @@ def _codec(vocabulary: int, *, joint: bool) -> Codec:
 def _lengths(
     kind: str, tokens: int, max_len: int, random: np.random.Generator
 ) -> tuple[Ints, Ints]:
-    """Draw lengths of pairs with at least so many tokens on each side."""
-    most = 1 + tokens // 2  # pairs at most
+    """Draw the lengths of pairs that have at least `tokens` tokens on each side in total."""
+    max_pairs = 1 + tokens // 2
     if kind == "equal":
-        source = target = np.full(most, min(EQUAL, max_len))
+        source = target = np.full(max_pairs, min(EQUAL, max_len))
     else:
         longest = min(LONGEST, max_len)
-        source = _rounded(random.lognormal(3.25, 0.55, most), longest)
-        target = _rounded(source * random.lognormal(0.0, 0.1, most), longest)
-    enough = int(np.minimum(source.cumsum(), target.cumsum()).searchsorted(tokens)) + 1
-    return source[:enough], target[:enough]
+        source = _rounded(random.lognormal(3.25, 0.55, max_pairs), longest)
+        target = _rounded(source * random.lognormal(0.0, 0.1, max_pairs), longest)
+    count = int(np.minimum(source.cumsum(), target.cumsum()).searchsorted(tokens)) + 1
+    return source[:count], target[:count]
 
 
 def _rounded(lengths: npt.NDArray[np.float64], longest: int) -> Ints:

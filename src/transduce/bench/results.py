@@ -44,7 +44,7 @@ class Measured:
 
     @property
     def fill(self) -> tuple[float, float]:
-        """The share of real tokens among padded ones, of source and target."""
+        """The share of real tokens among all positions, for source and target."""
         tokens = total([timed.tokens for timed in self.rounds])
         return (
             tokens.source_tokens / tokens.places_source,
@@ -85,7 +85,7 @@ class Measured:
         }
 
     def row(self, label: str) -> list[str]:
-        """Return the row of the table."""
+        """Return the table row."""
         facts = self.to_json()
         return [
             label,
@@ -108,7 +108,7 @@ class Comparison:
     peers: tuple[Measured, ...]
     config: RunConfig
     text: str  # a description of the training text
-    steps: int  # of each round
+    steps: int  # per round
     machine: Mapping[str, Any]
     saving: Saving | None = None
 
@@ -177,7 +177,7 @@ class Comparison:
 
 
 def report(comparisons: Sequence[Comparison]) -> str:
-    """Return one table of all presets, and notes on the conditions below it."""
+    """Return one table for all presets, followed by notes on the conditions."""
     named = len(comparisons) > 1
     rows = [
         list(COLUMNS),
@@ -243,7 +243,7 @@ def _rate(flops_per_second: float) -> str:
 def ratio_row(
     label: str, ours: Sequence[float], theirs: Sequence[float], columns: int
 ) -> list[str]:
-    """Return the row of a ratio of speeds: of the medians, and its range over the rounds."""
+    """Return the table row of a ratio of median speeds, with its range over the rounds."""
     ratio = statistics.median(ours) / statistics.median(theirs)
     ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
     cells = [label, f"{ratio:.2f}", f"{min(ratios):.2f} to {max(ratios):.2f}"]

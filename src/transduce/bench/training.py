@@ -72,7 +72,7 @@ class OurTrainer:
         return self.trainer.gradient_step.path
 
     def prepare(self, steps: int) -> None:
-        """Do nothing: our batches are made within the steps."""
+        """Do nothing: our trainer makes its batches within the steps."""
 
     def step(self) -> StepTokens:
         """Train for one step."""
@@ -85,7 +85,7 @@ class OurTrainer:
         return self.trainer.saver.busy
 
     def save(self) -> None:
-        """Write a checkpoint, or start to."""
+        """Write a checkpoint, or start writing it in the background."""
         self.trainer.save(scheduled=True)
 
 
@@ -99,7 +99,7 @@ class TrainingText:
     corpus: Path | None = None  # where to keep the prepared files
 
     def require(self) -> None:
-        """Refuse no text or two."""
+        """Refuse a missing text, or more than one."""
         if self.random is None:
             if self.source is None:
                 raise BadInput("there is no text to train on: give a SOURCE, or --random mixed")
@@ -172,15 +172,15 @@ def compare(text: TrainingText, plan: Plan, progress: Progress | None = None) ->
     progress = progress or Silent()
     device = choose_device(plan.device, mps=False)
     text.require()
-    plain = plan.configs()
+    preset_configs = plan.configs()
     names = choose_peers(plan.peers, list(PEERS), progress)
-    for name, (model, train) in itertools.product(names, plain):
+    for name, (model, train) in itertools.product(names, preset_configs):
         peer.require(name, model, joint=train.joint)
     with contextlib.ExitStack() as stack:
         stack.enter_context(signals_as_interrupt("stopped: nothing was measured"))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="transduce-bench-")))
         folder = text.corpus or scratch / "corpus"
-        corpus = text.prepare(folder, plain, progress)
+        corpus = text.prepare(folder, preset_configs, progress)
         configs = [
             new_config(corpus, name, plan.settings, device, Silent()) for name in plan.presets
         ]
@@ -247,7 +247,7 @@ def _measure(
         workers, started = [], []
 
         def add(worker: Worker) -> None:
-            """Wait for a side: each has the machine to itself until its first step."""
+            """Start a side and wait: each has the machine to itself until its first step."""
             workers.append(stack.enter_context(worker))
             started.append(worker.started())
 

@@ -1,6 +1,6 @@
 """Speed and BLEU of translation: our engines and peers.
 
-All sides have the same weights and lines, and take turns. BLEU shows whether speed costs quality.
+All sides use the same weights and lines, and take turns. BLEU shows whether speed costs quality.
 """
 
 import contextlib
@@ -93,7 +93,7 @@ class Measured:
         return self.speed * self.tokens / len(self.rounds[0].outputs)
 
     def quantile(self, part: float) -> float | None:
-        """Return a quantile of the times of single sentences in milliseconds, if there are any."""
+        """Return a quantile of the single-sentence times in milliseconds, or None without times."""
         if not self.each:
             return None
         ordered = sorted(self.each)
@@ -116,14 +116,14 @@ class Measured:
 
     def row(self) -> list[str]:
         """Return the row of the table."""
-        middle, late = self.quantile(0.5), self.quantile(0.95)
+        median, percentile_95 = self.quantile(0.5), self.quantile(0.95)
         return [
             self.name,
             f"{self.speed:,.1f}",
             f"{min(self.speeds):,.1f} to {max(self.speeds):,.1f}",
             f"{self.tokens_per_second:,.0f}",
-            "" if middle is None else f"{middle:,.1f}",
-            "" if late is None else f"{late:,.1f}",
+            "" if median is None else f"{median:,.1f}",
+            "" if percentile_95 is None else f"{percentile_95:,.1f}",
             f"{max(timed.peak_memory for timed in self.rounds) / 2**30:.2f} GiB",
             f"{self.start:.1f} s",
             "" if self.bleu is None else f"{self.bleu:.2f}",
@@ -135,7 +135,7 @@ class Comparison:
     """Measurements of all sides, and the conditions."""
 
     sides: tuple[Measured, ...]
-    peers: int  # number of peers: the last sides
+    peers: int  # number of peers, which are the last sides
     search: SearchConfig
     text: str
     machine: Mapping[str, Any]
@@ -155,7 +155,7 @@ class Comparison:
         }
 
     def report(self) -> str:
-        """Return a table of all sides, and notes on the conditions below it."""
+        """Return a table of all sides, followed by notes on the conditions."""
         rows = [list(COLUMNS), *(side.row() for side in self.sides)]
         for ours, peer in self._pairs():
             label = f"{ours.name} to {peer.name}"
@@ -197,7 +197,7 @@ def compare(
 ) -> Comparison:
     """Measure engines and peers on a run's model and the first `lines` of a text.
 
-    `single` of them are also translated one by one. An engine may have a quantization:
+    `single` of them are also translated one by one. An engine may include a quantization:
     ctranslate2:int8. By default all installed engines take part, and huggingface if installed.
     """
     progress = progress or Silent()
@@ -271,13 +271,13 @@ def read_texts(
         raise BadInput(f"{source} is empty: there is nothing to translate")
     if reference is None:
         return [texts[i] for i in kept], None
-    others = list(text.read_lines(reference))
-    if len(others) != len(texts):
+    references = list(text.read_lines(reference))
+    if len(references) != len(texts):
         raise BadInput(
-            f"{reference} has {pluralize(len(others), 'line')} for {len(texts):,} of {source}: "
+            f"{reference} has {pluralize(len(references), 'line')} for {len(texts):,} of {source}: "
             "expected one each"
         )
-    return [texts[i] for i in kept], [others[i] for i in kept]
+    return [texts[i] for i in kept], [references[i] for i in kept]
 
 
 def _choose_engines(wanted: Sequence[str] | None, device: str) -> list[str]:

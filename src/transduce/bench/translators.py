@@ -1,7 +1,7 @@
-"""The sides of a comparison of translation: our engines, and peers with the same weights.
+"""The sides of a translation benchmark: our engines, and peers with the same weights.
 
-Each runs in a process of its own and imports only its own library there, so that the start-up time
-of a library counts for its side only.
+Each runs in its own process and imports only its own library there, so that a library's start-up
+time counts only for its side.
 """
 
 import time
@@ -170,7 +170,7 @@ def time_all(side: LineTranslator, lines: Sequence[str]) -> TimedTranslation:
 
 
 def time_each(side: LineTranslator, lines: Sequence[str]) -> list[float]:
-    """Translate line by line; return the seconds of each."""
+    """Translate line by line; return the seconds for each."""
     seconds = []
     for line in lines:
         start = time.perf_counter()

@@ -48,7 +48,7 @@ class StepTokens(NamedTuple):
 
 
 class Side(Protocol):
-    """One side of a comparison of training."""
+    """One side of a training benchmark."""
 
     device: str
     parameters: int  # trainable
@@ -73,7 +73,7 @@ class SavingSide(Side, Protocol):
         """Whether a checkpoint is being written in the background."""
 
     def save(self) -> None:
-        """Write a checkpoint, or start to."""
+        """Write a checkpoint, or start writing it in the background."""
 
 
 class Started(NamedTuple):
@@ -87,7 +87,7 @@ class Started(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A timed number of steps."""
+    """The timing of a number of steps."""
 
     steps: int
     seconds: float
@@ -137,7 +137,7 @@ def measure(side: Side, steps: int) -> Round:
 class Saving(NamedTuple):
     """The cost of checkpoints, in seconds."""
 
-    checkpoint: float  # by which one prolongs training
+    checkpoint: float  # time that one checkpoint adds to training
     step: float
 
 
@@ -161,8 +161,8 @@ def measure_saving(side: SavingSide, steps: int) -> Saving:
 class Worker:
     """A process that creates one side and calls functions with it, such as `measure`.
 
-    Libraries are imported before any timing; `environment` has defaults for the variables that
-    they read. `begin` creates the side, and returns it and facts about it.
+    Libraries are imported before any timing; `environment` holds defaults for the variables
+    that they read. `begin` creates the side, and returns it with facts about it.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class Worker:
             target=run_worker, args=(theirs, dict(environment)), name=name, daemon=True
         )
         self.process.start()
-        theirs.close()  # with no other copy open, the end of the worker is noticed
+        theirs.close()  # so that we notice when the worker exits
         self._send((begin, arguments, imports))
 
     def __enter__(self) -> Self:
@@ -268,7 +268,7 @@ def library(name: str) -> str:
 def check_names(kind: str, wanted: Sequence[str], known: Sequence[str]) -> list[str]:
     """Return the names without duplicates; raise an error for an unknown or missing one.
 
-    ctranslate2 may have a quantization: ctranslate2:int8.
+    ctranslate2 may include a quantization: ctranslate2:int8.
     """
     for name in wanted:
         plain, colon, _ = name.partition(":")

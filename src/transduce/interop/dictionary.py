@@ -1,4 +1,4 @@
-"""Dictionary files of other toolkits: a word on each line, often with its count."""
+"""Dictionary files of other toolkits: one word per line, often with its count."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Our weights under the names and in the layout of Hugging Face's MarianMTModel. V words.
+"""Our weights with the names and the layout of Hugging Face's MarianMTModel. V words.
 
 Marian concatenates the sines and the cosines of positions, the paper interleaves them (3.5). So our
 channel 2i is Marian's channel i, and our 2i + 1 its d_model / 2 + i, in every matrix, norm and bias
@@ -40,7 +40,7 @@ class Entry:
 
 
 def to_marian(config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Convert our tensors to Marian's; biases that we do not have are 0."""
+    """Convert our tensors to Marian's; biases that our model lacks are 0."""
     order = _order(config.d_model)
     converted: dict[str, Tensor] = {}
     for entry in entries(config.replace(attention_bias=True)):
@@ -61,15 +61,15 @@ def from_marian(
 ) -> dict[str, Tensor]:
     """Convert Marian's tensors to ours; none may be missing.
 
-    `reorder=False` leaves the channels in their order, for a model that brings its own table of
-    positions in that order.
+    `reorder=False` keeps the order of the channels, for a model with its own position table in
+    that order.
     """
-    back = _order(config.d_model).argsort() if reorder else torch.arange(config.d_model)
+    inverse = _order(config.d_model).argsort() if reorder else torch.arange(config.d_model)
     converted = {}
     for entry in entries(config):
         tensor = torch.cat([tensors[name].float() for name in entry.theirs])
         if entry.axis is not None:
-            tensor = tensor.index_select(entry.axis, back)
+            tensor = tensor.index_select(entry.axis, inverse)
         converted[entry.ours] = tensor
     if config.logits_bias:
         converted["logits_bias"] = tensors[LOGITS_BIAS][0].float()
@@ -84,7 +84,7 @@ def shapes(config: ModelConfig) -> dict[str, torch.Size]:
 
 
 def attention_biases(tensors: Mapping[str, Tensor]) -> list[Tensor]:
-    """Return those of Marian's tensors that our model has only with `attention_bias`."""
+    """Return Marian's attention biases, which our model has only with `attention_bias`."""
     ends = tuple(f"{name}_proj.bias" for name in ("q", "k", "v", "out"))
     return [tensor for name, tensor in tensors.items() if name.endswith(ends)]
 
@@ -100,19 +100,19 @@ def entries(config: ModelConfig) -> Iterator[Entry]:
     for n in range(config.decoder_layers):
         ours, theirs = f"decoder.{n}", f"model.decoder.layers.{n}"
         yield from _self_attention(ours, theirs, config)
-        cross, other = f"{ours}.cross_attention", f"{theirs}.encoder_attn"
-        yield from _linear(f"{cross}.W_Q", other, ("q_proj",), 1, bias=config.attention_bias)
+        cross, attn = f"{ours}.cross_attention", f"{theirs}.encoder_attn"
+        yield from _linear(f"{cross}.W_Q", attn, ("q_proj",), 1, bias=config.attention_bias)
         kv = ("k_proj", "v_proj")
-        yield from _linear(f"{cross}.W_KV", other, kv, 1, bias=config.attention_bias)
-        yield from _linear(f"{cross}.W_O", other, ("out_proj",), 0, bias=config.attention_bias)
+        yield from _linear(f"{cross}.W_KV", attn, kv, 1, bias=config.attention_bias)
+        yield from _linear(f"{cross}.W_O", attn, ("out_proj",), 0, bias=config.attention_bias)
         yield from _norm(f"{ours}.after_cross", f"{theirs}.encoder_attn_layer_norm")
         yield from _feed_forward(ours, theirs)
 
 
 def _self_attention(ours: str, theirs: str, config: ModelConfig) -> Iterator[Entry]:
-    block, other, bias = f"{ours}.self_attention", f"{theirs}.self_attn", config.attention_bias
-    yield from _linear(f"{block}.W_QKV", other, ("q_proj", "k_proj", "v_proj"), 1, bias=bias)
-    yield from _linear(f"{block}.W_O", other, ("out_proj",), 0, bias=bias)
+    block, attn, bias = f"{ours}.self_attention", f"{theirs}.self_attn", config.attention_bias
+    yield from _linear(f"{block}.W_QKV", attn, ("q_proj", "k_proj", "v_proj"), 1, bias=bias)
+    yield from _linear(f"{block}.W_O", attn, ("out_proj",), 0, bias=bias)
     yield from _norm(f"{ours}.after_self", f"{theirs}.self_attn_layer_norm")
 
 

@@ -4,7 +4,7 @@ Each key of a foreign configuration is taken, changed or not taken, and the reci
 why. Weights are not converted: checkpoints of those toolkits are pickles, which are never opened.
 
 In reading order: `reading` (YAML and shell scripts), `keys` (values and outcomes of keys), `draft`
-(what all toolkits have in common), `fairseq`, `opennmt` and `joeynmt`, each with a TOML file of the
+(steps that all toolkits share), `fairseq`, `opennmt` and `joeynmt`, each with a TOML file of the
 keys that are not converted, and `recipe` (the draft as TOML).
 """
 
@@ -25,7 +25,7 @@ TOOLKITS = (joeynmt.TOOLKIT, fairseq.TOOLKIT, opennmt.TOOLKIT)  # tried in this 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """A recipe, and what became of each key."""
+    """A recipe, and the outcome of each key."""
 
     toolkit: str
     text: str
@@ -45,7 +45,7 @@ def convert(
     dictionaries: Sequence[Path] = (),
     gpus: int | None = None,
 ) -> Conversion:
-    """Convert a configuration in one or several files to a recipe for a folder."""
+    """Convert a configuration in one or more files to a recipe for a folder."""
     toolkit, given = _read_all(files)
     draft = Draft(
         keys=Keys(toolkit.name, given),

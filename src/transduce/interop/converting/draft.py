@@ -1,4 +1,4 @@
-"""A recipe in the making: what all toolkits have in common, under different keys."""
+"""A recipe under construction, with the conversion steps that all toolkits share."""
 
 import itertools
 import math
@@ -15,7 +15,7 @@ from transduce.interop.dictionary import require_dictionary
 from transduce.text.reading import read_lines
 
 Pair = tuple[Path, Path]
-SAMPLE = 1_000  # lines of a text to look at
+SAMPLE = 1_000  # lines of a text to inspect
 PARTS = {"train": "the training text", "valid": "the validation set", "test": "the test set"}
 BATCHES = "the size of an update is counted in tokens here: batch_tokens"
 DEVICES = "devices are detected; to train on several GPUs, start with torchrun"
@@ -54,7 +54,7 @@ class Draft:
     names_text: bool = False  # a to-do already says how to get the training text
 
     def find(self, name: str) -> Path:
-        """Return the path of a file of the configuration, relative to here or to its folder."""
+        """Return the path of a file, relative to the current folder or the configuration's."""
         return Path(name) if Path(name).exists() else self.folder / name
 
     def take_text(self, part: str, names: Sequence[str], files: Sequence[str]) -> None:
@@ -103,7 +103,7 @@ class Draft:
     def take_sizes(
         self, names: Mapping[str, tuple[str, str]], defaults: Mapping[str, int], origin: str = ""
     ) -> int:
-        """Take over N, d_model, d_ff and h, each by its two keys; return d_model."""
+        """Take over N, d_model, d_ff and h, each from its two keys; return d_model."""
         keys = self.keys
         sizes = {}
         for setting, (encoder, decoder) in names.items():
@@ -111,13 +111,13 @@ class Draft:
             keys.take(encoder, setting, value, origin)
             if decoder == encoder:
                 continue
-            other = keys.integer(decoder, defaults.get(f"{setting} of the decoder", value))
+            decoder_value = keys.integer(decoder, defaults.get(f"{setting} of the decoder", value))
             if setting != "N":
                 keys.drop_unless(decoder, value, f"only depths may differ: {setting} = {value}")
-            elif other == value:
+            elif decoder_value == value:
                 keys.taken(decoder, f"N = {value}")
             else:
-                keys.take(decoder, "N_decoder", other, origin)
+                keys.take(decoder, "N_decoder", decoder_value, origin)
         d_model, h = sizes["d_model"], sizes["h"]
         if h < 1 or d_model % h:
             raise BadInput(f"d_model = {d_model} and h = {h}: expected a multiple of the heads")
@@ -153,7 +153,7 @@ class Draft:
             self.keys.take(name, "activation", ACTIVATIONS[activation])
 
     def take_length(self, *names: str) -> None:
-        """Take over the longest sentence where it is stated: one number for both sides."""
+        """Take over the maximum sentence length, if stated: one number for both sides."""
         keys = self.keys
         lengths = {name: keys.integer(name, 0) for name in names if keys.value(name) is not None}
         if not lengths:
@@ -188,7 +188,7 @@ class Draft:
             self.keys.changed(name, "Adam (5.3), the only optimizer here")
 
     def take_betas(self, name: str) -> None:
-        """Take over Adam's betas, from a list or a text such as (0.9, 0.98)."""
+        """Take over Adam's betas, from a list or a string such as (0.9, 0.98)."""
         keys = self.keys
         value = keys.value(name, [0.9, 0.999])
         parts = value.strip("()[] ").split(",") if isinstance(value, str) else value
@@ -211,7 +211,7 @@ class Draft:
         gpus_origin: str = "",
         others: str = "",
     ) -> None:
-        """Take over the size of an update, a product of keys and GPUs; `others` qualify it."""
+        """Take over the size of an update, a product of keys and GPUs. `others`: related keys."""
         keys = self.keys
         size = math.prod(factors.values()) * gpus
         names = [*factors, *others.split()]
@@ -237,17 +237,17 @@ class Draft:
             self.keys.dropped(name, f"there is no test set: translate with --{setting} {value}")
 
     def take_kept_checkpoints(self, name: str) -> None:
-        """Take over how many checkpoints are kept; the mean of five translates (paper 6.1)."""
-        stated, least = self.keys.integer(name, -1), 5
+        """Take over how many checkpoints are kept: at least the five to average (paper 6.1)."""
+        stated, minimum = self.keys.integer(name, -1), 5
         if name not in self.keys.given:
             return
-        if stated >= least:
+        if stated >= minimum:
             self.keys.take(name, "keep", stated)
         else:
-            self.keys.changed(name, f"keep = {least}: the mean of the last {least} translates")
+            self.keys.changed(name, f"keep = {minimum}: the mean of the last {minimum} translates")
 
     def check(self) -> None:
-        """Refuse settings that no model or no training here can have."""
+        """Refuse settings that are not valid here."""
         values = {name: value for name, (value, _) in self.keys.settings.items()}
         model = {name: values[name] for name in values if name in ModelConfig.__dataclass_fields__}
         try:
@@ -265,13 +265,13 @@ class Toolkit:
     """A toolkit whose configurations can be converted."""
 
     name: str
-    notes: str  # the name of its TOML file, without the ending
-    keys_of_yaml: Callable[[dict[str, Any]], dict[str, Given]]  # nothing: not of this toolkit
+    notes: str  # the name of its TOML file, without the suffix
+    keys_of_yaml: Callable[[dict[str, Any]], dict[str, Given]]  # empty: another toolkit's
     convert: Callable[[Draft], None]
 
 
 def _why_tokenised(*paths: Path) -> str:
-    """Return why texts are not raw, or nothing if they are or cannot be read here."""
+    """Return why texts are not raw, or "" if they are raw or cannot be read here."""
     for path in paths:
         if not path.is_file():
             if TOKENISED.search(path.as_posix()):

@@ -56,7 +56,7 @@ GPU_KEYS = ("distributed_world_size", "nproc_per_node", "CUDA_VISIBLE_DEVICES")
 
 
 def keys_of_commands(commands: Sequence[Command]) -> dict[str, Given]:
-    """Return the keys of all fairseq commands; nothing if there is none."""
+    """Return the keys of all fairseq commands; empty if there are none."""
     given: dict[str, Given] = {}
     for command in commands:
         names = [PurePosixPath(word).name for word in command.words]
@@ -68,7 +68,7 @@ def keys_of_commands(commands: Sequence[Command]) -> dict[str, Given]:
         for key, value in [*_options(words), *([] if prefix else _gpu_options(command, before))]:
             shown = f"{name} {key}" if prefix else key
             plain = prefix + _plain(key)
-            if plain in given:  # as in fairseq, the last one counts
+            if plain in given:  # as in fairseq, the last one wins
                 earlier = given.pop(plain)
                 given[f"{plain}#{len(given)}"] = earlier
             given[plain] = Given(shown, value)
@@ -117,7 +117,7 @@ def _plain(key: str) -> str:
 
 
 def keys_of_yaml(tree: dict[str, Any]) -> dict[str, Given]:
-    """Return the keys of a hydra file; nothing if it is none."""
+    """Return the keys of a hydra file; empty for any other file."""
     if not {"task", "optimization", "dataset", "lr_scheduler"} & tree.keys():
         return {}
     given: dict[str, Given] = {}
@@ -227,7 +227,7 @@ def _take_batch(draft: Draft) -> None:
 
 
 def _gpus(draft: Draft) -> tuple[int, str]:
-    """Return the number of GPUs that made an update together, and what says so."""
+    """Return the number of GPUs per update, and where it is stated."""
     keys = draft.keys
     if draft.gpus is not None:
         return draft.gpus, "--gpus"

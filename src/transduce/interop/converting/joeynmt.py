@@ -1,4 +1,4 @@
-"""JoeyNMT: its YAML, of version 2, and of version 1 where keys had other names."""
+"""JoeyNMT: the YAML of version 2, and of version 1, where some keys have different names."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ DEFAULTS |= {"h of the decoder": 8}
 
 
 def keys_of_yaml(tree: dict[str, Any]) -> dict[str, Given]:
-    """Return the keys of a JoeyNMT file; nothing if it is none."""
+    """Return the keys of a JoeyNMT file; empty for any other file."""
     model = tree.get("model")
     if not isinstance(model, dict) or not {"data", "training"} <= tree.keys():
         return {}
@@ -57,7 +57,7 @@ def convert(draft: Draft) -> None:
     _take_rate(draft, d_model)
     _take_training(draft)
     _take_text(draft)
-    # Its length penalty is the paper's too.
+    # Its length penalty is also the paper's.
     draft.take_search(f"{S}beam_size", "beam", keys.integer(f"{S}beam_size", 1))
     draft.take_search(f"{S}beam_alpha", "alpha", max(0.0, keys.number(f"{S}beam_alpha", -1)))
 

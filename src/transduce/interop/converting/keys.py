@@ -1,4 +1,4 @@
-"""The keys of a foreign configuration: their values, and what became of each of them.
+"""The keys of a foreign configuration: their values and outcomes.
 
 Each key is recorded once: taken, changed or not taken, with a note.
 """
@@ -56,11 +56,11 @@ class Keys:
         return default if given is None or given.value is None else given.value
 
     def written(self, *names: str) -> str:
-        """Return the first of these keys that the file has, as it writes it, or nothing."""
+        """Return the first of these keys that is set, as written in the file, or "" if none is."""
         return next((self.given[name].key for name in names if name in self.given), "")
 
     def number(self, name: str, default: float) -> float:
-        """Return a number; of a list, or of numbers between commas, the first."""
+        """Return a number; for a list or comma-separated numbers, the first."""
         value = self.value(name, default)
         if isinstance(value, list | tuple) and value:
             value = value[0]
@@ -119,7 +119,7 @@ class Keys:
         self.settings[setting] = (value, origin or f"the default of {self.toolkit}")
 
     def take(self, name: str, setting: str, value: Any, origin: str = "") -> None:
-        """Write a setting that means the same as a key; `origin` is that of its default."""
+        """Write a setting that means the same as a key; `origin` is used if the key is not set."""
         self.set(setting, value, self.written(name) or origin)
         self.taken(name, f"{setting} = {value}")
 
@@ -146,7 +146,7 @@ class Keys:
             self.dropped(name, note)
 
     def finish(self, notes: "KeyNotes") -> list[Entry]:
-        """Record the remaining keys, and return what became of all, in the order of the file."""
+        """Record the remaining keys, and return all outcomes in the order of the file."""
         for name in self.given:
             if name in self.entries:
                 continue
@@ -162,12 +162,12 @@ class KeyNotes:
     """The TOML file of a toolkit: keys that are not converted, and departures from the paper."""
 
     departures: list[str]  # by default
-    fixed: dict[str, tuple[Any, str]]  # the only value here, and a note for others
-    dropped: dict[str, str]  # a note for each key, or for each beginning of keys with a star
+    fixed: dict[str, tuple[Any, str]]  # the only supported value, and a note for others
+    dropped: dict[str, str]  # a note for each key, or for each prefix ending in a star
     flags: frozenset[str] = frozenset()  # options without a value
 
     def reason(self, name: str) -> str:
-        """Return why a key is dropped; the longest beginning of a key applies."""
+        """Return why a key is dropped; the longest matching prefix applies."""
         if name in self.dropped:
             return self.dropped[name]
         patterns = [p for p in self.dropped if p.endswith("*") and name.startswith(p[:-1])]

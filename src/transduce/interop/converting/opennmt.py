@@ -18,7 +18,7 @@ DEFAULTS = {"N": 2, "d_model": 500, "d_ff": 2048, "h": 8}
 
 
 def keys_of_yaml(tree: dict[str, Any]) -> dict[str, Given]:
-    """Return the keys of an OpenNMT-py file; nothing if it is none."""
+    """Return the keys of an OpenNMT-py file; empty for any other file."""
     signs = {"save_model", "encoder_type", "enc_layers", "src_vocab", "save_data", "train_steps"}
     if not signs & tree.keys():
         return {}

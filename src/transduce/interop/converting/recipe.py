@@ -1,4 +1,4 @@
-"""Write a draft as a recipe: TOML with comments that say what became of every key."""
+"""Write a draft as a recipe: TOML with comments that give the outcome of every key."""
 
 import json
 import math
@@ -103,7 +103,7 @@ def _comments(heading: str, notes: Sequence[str]) -> list[str]:
 
 
 def _plain(note: str) -> str:
-    """Return a note as one short line without characters that a comment may not have."""
+    """Return a note as one short line without characters that are not allowed in comments."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]+", " ", note)[:400]
 
 

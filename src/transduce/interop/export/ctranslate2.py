@@ -1,6 +1,6 @@
 """Export to CTranslate2, a fast inference engine for CPUs and GPUs (OpenNMT/CTranslate2).
 
-    model.bin, config.json    what CTranslate2 reads
+    model.bin, config.json    the model, as CTranslate2 reads it
     *_vocabulary.json         the names of the subwords, in the order of their ids
     *tokenizer.json           for `tokenizers`: text to those names and back
     source.spm, target.spm    for `sentencepiece`, instead of *tokenizer.json, if imported
@@ -92,7 +92,7 @@ def hidden(name: str) -> Iterator[None]:
 
 
 def export(run: Path, folder: Path, quantize: str = "auto") -> str:
-    """Write the model of a run folder to a new folder; return how its matrices are stored."""
+    """Write the model of a run folder to a new folder; return the number format of its matrices."""
     if os.path.lexists(folder):
         raise BadInput(f"{folder} exists already: choose a new folder for the export")
     chosen = choose_quantization(quantize)
@@ -135,7 +135,7 @@ def write(
 
 
 def checked_weights(run: Path, config: RunConfig) -> Path:
-    """Return the weights file of a run; refuse it if its arrays are not those of the model.
+    """Return the weights file of a run; refuse it if its arrays do not match the model.
 
     Only the header is read, so this also refuses a pipe or a device before it is hashed.
     """
@@ -145,7 +145,7 @@ def checked_weights(run: Path, config: RunConfig) -> Path:
 
 
 def write_tokenizers(codec: Codec, folder: Path) -> None:
-    """Write files with which other programs turn text into the names of subwords and back."""
+    """Write files that other programs use to turn text into subword names and back."""
     for side, subwords in zip(SIDES, (codec.source, codec.target), strict=True):
         if isinstance(subwords, SentencePiece):
             subwords.write(folder / f"{side}.spm")
@@ -171,15 +171,15 @@ def stamp_of(run: Path, config: RunConfig, quantize: str, weights: str) -> dict[
 def is_export_of(folder: Path, stamp: dict[str, Any]) -> bool:
     """Return whether a folder holds the complete export that a stamp describes."""
     try:
-        found = read_checksummed(folder / STAMP, FORMAT, "an export")
-        files = found.pop("files")
+        stored = read_checksummed(folder / STAMP, FORMAT, "an export")
+        files = stored.pop("files")
     except (BadRun, KeyError):
         return False
     try:
         present = {file.name: file for file in folder.iterdir() if file.name != STAMP}
         # A link might lead to a device that never ends.
         regular = all(file.is_file() and not file.is_symlink() for file in present.values())
-        return found == stamp and regular and files == {n: sha256(f) for n, f in present.items()}
+        return stored == stamp and regular and files == {n: sha256(f) for n, f in present.items()}
     except OSError:
         return False
 
@@ -334,7 +334,7 @@ class _Weights:
         ends = np.cumsum([self.model.h * width for width in widths])[:-1]
         for part in ("weight", "bias") if spec.has_bias() else ("weight",):
             blocks = np.split(getattr(spec, part), ends)
-            padded = [self._pad_heads(*both) for both in zip(blocks, widths, strict=True)]
+            padded = [self._pad_heads(*block) for block in zip(blocks, widths, strict=True)]
             setattr(spec, part, np.concatenate(padded))
 
     def _pad_heads(self, rows: Array, width: int) -> Array:

@@ -1,7 +1,7 @@
 """The cache of CTranslate2 exports, in the user's cache folder, outside every run folder.
 
 CTranslate2 trusts the files that it loads: a crafted model.bin can crash the process, read out of
-bounds, or translate differently from the weights beside it. A run folder may come from anybody, so
+bounds, or translate differently from the weights next to it. A run folder may come from anyone, so
 an export in a run folder is never loaded. The engine makes its own export and keeps it here:
 
     hashes.json        SHA-256 of weights files, by path and file identity
@@ -50,7 +50,7 @@ from transduce.system.files import (
 VARIABLE = "TRANSDUCE_CACHE"
 EXPORTS, HASHES, MAKING = "ctranslate2", "hashes.json", ".making-"
 KEY = re.compile("[0-9a-f]{64}")
-# What a killed process leaves: an unfinished export, or one that it was deleting.
+# Left behind by a killed process: an unfinished export, or one that it was deleting.
 LEFTOVER = re.compile(rf"{re.escape(MAKING)}.*|{OWN_NAME.pattern}")
 FORMAT = 1
 LIMIT = 4 << 30  # bytes of all exports; a big model in float32 has 0.9 GB
@@ -115,7 +115,7 @@ def cache_folder() -> Path:
 
 
 def open_cache() -> Path:
-    """Return the cache folder, created if missing; refuse one that others could write to."""
+    """Return the cache folder, created if missing; refuse one that other users could write to."""
     cache = cache_folder()
     for folder in (cache, cache / EXPORTS):
         if not os.path.lexists(folder):
@@ -135,7 +135,7 @@ def open_cache() -> Path:
 
 
 def weights_hash(path: Path, cache: Path) -> str:
-    """Return the SHA-256 of a weights file; it is cached while the file stays the same."""
+    """Return the SHA-256 of a weights file; it is cached while the file is unchanged."""
     name, before = str(path.resolve()), _identity(path)
     try:
         expected = {"files": dict[str, Any]}
@@ -152,7 +152,7 @@ def weights_hash(path: Path, cache: Path) -> str:
     if settled and _identity(path) == before:
         kept = [item for item in known.items() if item[0] != name][1 - MAX_HASHES :]
         files = dict([*kept, (name, [before, digest])])
-        with contextlib.suppress(OSError):  # without it the next start only takes longer
+        with contextlib.suppress(OSError):  # then the next start only takes longer
             write_checksummed(cache / HASHES, {"format": FORMAT, "files": files})
     return digest
 

@@ -27,11 +27,11 @@ def export(run: Path, folder: Path) -> None:
       greedy search, and in beam search with length_penalty 0 if no live hypothesis is better than
       the first that ended.
     - `generate` limits all outputs to the number of positions, where they end at no cost. Our limit
-      is 50 subwords more than the source has, and the end is scored.
+      is 50 subwords more than the source has, and </s> is scored.
     - The tokenizer does not cut: sources longer than `model_max_length` are the caller's concern.
 
-    With separate vocabularies the tokenizer is that of the source, and that of the target is in the
-    subfolder `target`. SentencePiece files of an imported model are written unchanged.
+    With separate vocabularies, the folder holds the source tokenizer, and its subfolder `target`
+    holds the target tokenizer. SentencePiece files of an imported model are written unchanged.
     """
     if os.path.lexists(folder):
         raise BadInput(f"{folder} exists already: choose a new folder for the export")

@@ -1,9 +1,9 @@
 """Import a MarianMTModel (a Hugging Face folder, such as OPUS-MT's) or fairseq weights as a run.
 
-`settings`, `vocabulary` and `weights` read a Marian folder, `fairseq` reads fairseq's
-weights.
+`settings`, `vocabulary` and `weights` read a Marian folder, `fairseq` reads
+fairseq's weights.
 
-Differs: <unk> is never written here; and probabilities are normalised over all words, whereas
+Differs: <unk> is never produced here; and probabilities are normalised over all words, whereas
 `generate` with `renormalize_logits` leaves out the forbidden ones.
 """
 
@@ -31,10 +31,10 @@ __all__ = ["import_model"]
 
 
 def import_model(folder: Path, run: Path, *, languages: str | None = None) -> RunConfig:
-    """Make a run of a folder, completely or not at all; return its settings.
+    """Make a run from a folder, completely or not at all; return its settings.
 
-    The languages are as given ("en-de"), else as the folder says, else src and tgt. `num_beams` and
-    `length_penalty` of the folder become search settings.
+    The languages are those given ("en-de"), else the folder's, else src and tgt. The folder's
+    `num_beams` and `length_penalty` become search settings.
     """
     if os.path.lexists(run):
         raise BadInput(f"{run} exists already: choose a new folder for the run")

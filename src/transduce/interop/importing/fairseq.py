@@ -4,11 +4,11 @@ The folder holds model.safetensors with fairseq's names, fairseq.json with the m
 the two languages, the dictionaries dict.SOURCE.txt and dict.TARGET.txt, and the SentencePiece model
 of the text: sentencepiece.model, or source.spm and target.spm.
 
-fairseq's sinusoids begin at position 2 and have other wavelengths, so they are imported as a table:
+fairseq's sinusoids begin at position 2 and use other wavelengths, so they are imported as a table:
 `positions` is "learned" here. Outputs begin with </s>, so our <s> gets a copy of its row. fairseq's
-own <s> has a share of the softmax, so it stays in it as one more word.
+own <s> takes part in the softmax, so it is kept as an additional word.
 
-Differs: that word and <unk> are never written here.
+Differs: that word and <unk> are never produced here.
 """
 
 import math
@@ -36,10 +36,10 @@ from transduce.subwords import SPECIAL, Codec, SentencePiece
 from transduce.system.files import read_json
 
 SETTINGS = "fairseq.json"
-FIRST = 2  # fairseq's number of the first position: the id of <pad>, plus one
+FIRST = 2  # fairseq's index of the first position: the id of <pad>, plus one
 # fairseq's ids of <pad>, of the token that begins outputs, of </s> and of <unk>.
 ROWS = (1, 2, 2, 3)
-# The name of fairseq's own <s>: the line feed keeps it out of text, and the search never writes it.
+# The name of fairseq's own <s>: the line feed keeps it out of text; the search never produces it.
 BEGIN = "<s>\n"
 UNSET: tuple[Any, ...] = (False, None, 0, [], "")
 MAX_POSITIONS = 4_096  # of a table; fairseq's default is 1,024
@@ -156,7 +156,7 @@ def _side(folder: Path, name: str, language: str) -> Side:
 
 
 def _dictionary(path: Path) -> list[str]:
-    """Read the words of a dictionary of fairseq: a word and its count on each line."""
+    """Read the words of a fairseq dictionary: one word and its count per line."""
     require_dictionary(path)
     try:
         lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")

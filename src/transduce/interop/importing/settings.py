@@ -51,7 +51,8 @@ def model_config(
 ) -> ModelConfig:
     """Return a ModelConfig from the settings that Marian and fairseq have in common, and others.
 
-    The settings whose names differ are named: d_model, d_ff without encoder_, and the activation.
+    `width`, `feed_forward` (without encoder_) and `activation` are the names of d_model, d_ff and
+    the activation, which differ between the two.
     """
     for name in ("attention_heads", feed_forward):
         encoder = settings.number(f"encoder_{name}")
@@ -159,7 +160,7 @@ class MarianSettings:
             ) from None
 
     def languages(self) -> tuple[str, str]:
-        """Return the languages as the folder says, else src and tgt."""
+        """Return the languages stated in the folder, else src and tgt."""
         source, target = (self.tokenizer.get(f"{side}_lang") for side in ("source", "target"))
         if isinstance(source, str) and isinstance(target, str):
             return source, target

@@ -1,7 +1,7 @@
 """The subwords of a Marian folder, and the row of its embeddings for each of our ids.
 
 Marian numbers the special tokens differently (</s> 0, <unk> 1, <pad> last) and begins an output
-with <pad>. Ours come first; the other words keep their order.
+with <pad>. Our special tokens come first; the other words keep their order.
 """
 
 from collections.abc import Sequence
@@ -44,12 +44,12 @@ def read_sides(settings: MarianSettings) -> tuple[Side, Side]:
 def _read_sentencepiece(settings: MarianSettings) -> tuple[Side, Side]:
     folder, separate = settings.folder, settings.tokenizer.get("separate_vocabs", False)
     path = folder / ("target_vocab.json" if separate else "vocab.json")
-    names, of_source = _read_names(path), _read_names(folder / "vocab.json")
+    names, source_names = _read_names(path), _read_names(folder / "vocab.json")
     _require_same_ids(settings, path, names, {"pad_token_id": PAD, "eos_token_id": EOS})
     begin = settings.config.get("decoder_start_token_id")
     settings.config.require("decoder_start_token_id", begin in names.values(), f"a token of {path}")
     return (
-        _side(folder / "source.spm", of_source, None if separate else begin),
+        _side(folder / "source.spm", source_names, None if separate else begin),
         _side(folder / "target.spm", names, begin),
     )
 
@@ -94,7 +94,7 @@ def _read_names(path: Path) -> dict[str, int]:
 def _require_same_ids(
     settings: MarianSettings, path: Path, names: dict[str, int], special_tokens: dict[str, int]
 ) -> None:
-    """Refuse a model whose special tokens have other ids than in its vocabulary."""
+    """Refuse a model whose special tokens have different ids in its vocabulary."""
     for setting, special in special_tokens.items():
         number = names[SPECIAL[special]]
         expected = f"{number}, which is {SPECIAL[special]} in {path}"

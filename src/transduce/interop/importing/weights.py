@@ -18,8 +18,8 @@ from transduce.interop.marian import EMBEDDINGS, LOGITS_BIAS, shapes
 from transduce.runs.arrays import require_small_header
 from transduce.subwords import BOS
 
-# The bias of a word that is never written. Finite, because label smoothing averages over all words;
-# e^-100 adds nothing to a softmax.
+# The bias of a word that is never produced. Finite, because label smoothing averages over all
+# words; e^-100 adds nothing to a softmax.
 NEVER = -100.0
 OLDER = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.safetensors.index.json")
 SHARED, ENCODER, DECODER, HEAD = (
@@ -39,8 +39,8 @@ REPEATED = (SHARED, ENCODER, DECODER, HEAD, "embed_positions.weight")
 def read_weights(folder: Path, model: ModelConfig, source: Side, target: Side) -> dict[str, Tensor]:
     """Return the weights by Marian's names.
 
-    If another token begins outputs, <s> gets a copy of its row, and a bias that keeps <s> out of
-    the softmax.
+    If a different token begins outputs, <s> gets a copy of its row, and a bias that keeps <s> out
+    of the softmax.
     """
     tensors = _read(folder)
     tensors |= read_embeddings(folder, tensors, model, source, target)
@@ -141,7 +141,7 @@ def _read_by_transformers(folder: Path) -> dict[str, Tensor]:
     logging.disable_progress_bar()
     try:
         model, report = MarianMTModel.from_pretrained(folder, output_loading_info=True)
-    except Exception as error:  # transformers documents no class
+    except Exception as error:  # transformers does not document which classes it raises
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise BadInput(f"transformers cannot load {folder}: {reason}") from None
     finally:

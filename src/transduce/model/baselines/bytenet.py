@@ -1,7 +1,7 @@
 """ByteNet (Kalchbrenner et al. 2016) over subwords: dilated convolutions without attention.
 
 T tokens in a batch, S sentences, R rows of hypotheses. `d_model` is the number of channels between
-blocks, `d_ff` the number inside them (half as many in their paper), `kernel` their width.
+blocks, `d_ff` the number inside them (half as many in their paper), `kernel` the kernel width.
 """
 
 import math

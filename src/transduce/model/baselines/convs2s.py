@@ -1,7 +1,7 @@
 """ConvS2S (Gehring et al. 2017): gated convolutions, and attention in every decoder layer.
 
 T tokens in a batch, S sentences, k hypotheses each, R = S * k rows, K source tokens, C channels.
-`d_model` is the width of embeddings, `d_ff` the number of channels, `kernel` a kernel's width.
+`d_model` is the width of embeddings, `d_ff` the number of channels, `kernel` the kernel width.
 """
 
 import math
