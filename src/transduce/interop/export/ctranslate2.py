@@ -334,7 +334,8 @@ class _Weights:
         ends = np.cumsum([self.model.h * width for width in widths])[:-1]
         for part in ("weight", "bias") if spec.has_bias() else ("weight",):
             blocks = np.split(getattr(spec, part), ends)
-            padded = [self._pad_heads(*block) for block in zip(blocks, widths, strict=True)]
+            pairs = zip(blocks, widths, strict=True)
+            padded = [self._pad_heads(block, width) for block, width in pairs]
             setattr(spec, part, np.concatenate(padded))
 
     def _pad_heads(self, rows: Array, width: int) -> Array:

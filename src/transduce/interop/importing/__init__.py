@@ -1,7 +1,6 @@
 """Import a MarianMTModel (a Hugging Face folder, such as OPUS-MT's) or fairseq weights as a run.
 
-`settings`, `vocabulary` and `weights` read a Marian folder, `fairseq` reads
-fairseq's weights.
+`settings`, `vocabulary` and `weights` read a Marian folder; `fairseq` reads fairseq's weights.
 
 Differs: <unk> is never produced here; and probabilities are normalised over all words, whereas
 `generate` with `renormalize_logits` leaves out the forbidden ones.

@@ -94,7 +94,7 @@ def _read_names(path: Path) -> dict[str, int]:
 def _require_same_ids(
     settings: MarianSettings, path: Path, names: dict[str, int], special_tokens: dict[str, int]
 ) -> None:
-    """Refuse a model whose special tokens have different ids in its vocabulary."""
+    """Refuse a model whose settings and vocabulary disagree on the ids of special tokens."""
     for setting, special in special_tokens.items():
         number = names[SPECIAL[special]]
         expected = f"{number}, which is {SPECIAL[special]} in {path}"
