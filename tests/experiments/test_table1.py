@@ -244,7 +244,7 @@ def test_table1_runs_from_the_command_line(cli: CommandLine, tmp_path: Path) -> 
         ("--d", "15", "--d 15: expected an even number, at most 32,768"),
         ("--d", "wide", "--d wide: expected numbers such as 512,1024"),
         ("--k", "1", "--k 1: expected a width of 2 to 1,000"),
-        ("--r", "2", "--r 2: expected 3 to 32,768 tokens, to reach both ways"),
+        ("--r", "2", "--r 2: expected 3 to 32,768 tokens, so that it extends in both directions"),
         ("--seconds", "0", "--seconds 0: expected more than 0"),
         ("--k", "1001", "--k 1001: expected a width of 2 to 1,000"),
         ("--batch", "0", "--batch 0: expected 1 to 65,536 sentences"),

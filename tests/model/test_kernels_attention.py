@@ -107,7 +107,7 @@ def test_packed_attention_of_projections_is_equation_1(
     batch: Batch, d_k: int, d_v: int, interpreted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the kernels and by torch operations."""
-    monkeypatch.setattr(packed_attention, "_by_triton", lambda _: interpreted)
+    monkeypatch.setattr(packed_attention, "_uses_triton", lambda _: interpreted)
     h = 3
     torch.manual_seed(0)
     causal, cross = view_of(batch, "causal"), view_of(batch, "cross")

@@ -46,7 +46,7 @@ def test_the_page_asks_once_for_the_key_and_works_by_keyboard(
         assert box["x"] + box["width"] <= size[0]
         page.keyboard.type("wrong-key-of-some-letters")
         page.keyboard.press("Enter")
-        expect(dialog.get_by_role("alert")).to_have_text("The service does not know this key.")
+        expect(dialog.get_by_role("alert")).to_have_text("The service does not accept this key.")
         expect(field).to_be_focused()
         page.keyboard.type(KEY)
         page.keyboard.press("Enter")

@@ -37,7 +37,7 @@ INTERPRETED = Interpreted()
 def interpret(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use the kernels of all models, on the CPU."""
     monkeypatch.setattr(Kernels, "usable", lambda *_: True)
-    monkeypatch.setattr(packed_attention, "_by_triton", lambda _: True)
+    monkeypatch.setattr(packed_attention, "_uses_triton", lambda _: True)
 
 
 def poisoned(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -15,12 +15,12 @@ from transduce.errors import BadData
 
 TAG = re.compile(r"\s*<(/?)(\w+)")
 SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg\s*>", re.DOTALL | re.IGNORECASE)
-MAX_SEGMENTS = 1 << 26  # bytes: an SGML or XML file is read into memory
+MAX_SEGMENT_BYTES = 1 << 26  # bytes: an SGML or XML file is read into memory
 ENTITIES = {"&quot;": '"', "&apos;": "'"}
 
 
 def sentences(source: Source, side: int, archives: Mapping[str, Path]) -> Iterator[str]:
-    """Yield the sentences of one side of a text."""
+    """Yield the sentences of one side of a parallel text."""
     location = source.locations[side]
     lines = _decode(unpacking.lines(archives[location.archive], location.member), location)
     if source.format == "talks":
@@ -58,15 +58,15 @@ def _talks(lines: Iterable[str], keep: frozenset[str]) -> Iterator[str]:
 
 
 def _segments(lines: Iterable[str], location: Location) -> Iterator[str]:
-    """Yield the <seg> elements of SGML or XML, with white space and entities as in XML."""
+    """Yield the <seg> elements of SGML or XML, white space collapsed, XML entities decoded."""
     parts, size = [], 0
     for line in lines:
         parts.append(line)
         size += len(line) + 1
-        if size > MAX_SEGMENTS:
+        if size > MAX_SEGMENT_BYTES:
             raise BadData(
                 f"{location.archive}: {location.member} is too large: "
-                f"expected at most {MAX_SEGMENTS >> 20} MiB"
+                f"expected at most {MAX_SEGMENT_BYTES >> 20} MiB"
             )
     text = "\n".join(parts)
     segments = SEGMENT.findall(text)

@@ -54,7 +54,7 @@ class Plan:
             even = 2 <= d <= width and d % 2 == 0
             _require(even, f"--d {d}", f"an even number, at most {width:,}")
         _require(2 <= self.k <= kernel, f"--k {self.k}", f"a width of 2 to {kernel:,}")
-        neighbourhood = f"3 to {longest:,} tokens, to reach both ways"
+        neighbourhood = f"3 to {longest:,} tokens, so that it extends in both directions"
         _require(3 <= self.r <= longest, f"--r {self.r}", neighbourhood)
         _require(0 < self.seconds < math.inf, f"--seconds {self.seconds:g}", "more than 0")
         if self.batch is not None:
@@ -192,7 +192,7 @@ def measure_table1(plan: Plan, device: str, progress: Progress) -> Measured:
     )
     measure_rows(measured, where, progress)
     if not any(row.costs for row in measured.rows):
-        raise BadSetting("no layer fits into memory: choose a smaller --n, --d or --batch")
+        raise BadSetting("no layer fits in memory: choose a smaller --n, --d or --batch")
     return measured
 
 
@@ -264,7 +264,7 @@ def measure_paths(plan: Plan, progress: Progress) -> list[Paths]:
 
 
 def all_operations(plan: Plan) -> list[Operations]:
-    """Count the operations for one sentence, at two n larger than the neighbourhood."""
+    """Count the operations for one sentence, at two values of n larger than the neighbourhood."""
     beyond = max(64, 2 ** math.ceil(math.log2(2 * plan.r)))
     counted = []
     for kind in TABLE_1:

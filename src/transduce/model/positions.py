@@ -4,7 +4,7 @@ from typing import Any
 
 
 def sinusoids(length: int, d_model: int, library: Any) -> Any:
-    """Return the positional encodings, as an array of `library`: torch or numpy.
+    """Return the positional encodings, as an array from `library` (torch or numpy).
 
     Paper: 3.5, PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same). In float64.
     (length, d_model).

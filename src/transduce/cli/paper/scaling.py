@@ -16,14 +16,16 @@ transduce paper scaling train.en train.de --valid dev.en dev.de --preset base --
 def scaling(
     *,
     out: options.Out = Path("runs/scaling"),
-    widths: str | None = option("The d_k at which to measure the softmax.", metavar="4,16,…"),
+    widths: str | None = option(
+        "The values of d_k at which to measure the softmax.", metavar="4,16,…"
+    ),
     train: bool = option("Also train at a large d_k.", "--train/--no-train", default=True),
     heads: int = option("Heads (h) of the trained models.", default=1, min=1),
     d_k: int = option("d_k and d_v of the trained models.", default=256, min=1),
     claim: options.Claim,
     seed: options.Seed = None,
 ) -> None:
-    """Measure what 1 / sqrt(d_k) is for: the softmax of random dot products, and trained models.
+    """Measure the effect of 1 / sqrt(d_k) on random dot products and on trained models.
 
     Run the same command again to continue.
     """

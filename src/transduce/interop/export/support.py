@@ -25,14 +25,14 @@ class Library:
             yield model.first_departure
         if model.positions not in self.positions:
             yield f"positions = {model.positions!r}, expected {' or '.join(self.positions)}"
-        head, rest = divmod(model.d_model, model.h)
-        if rest:
+        head_width, remainder = divmod(model.d_model, model.h)
+        if remainder:
             yield f"d_model = {model.d_model} is not a multiple of h = {model.h}"
         for name, width in (("d_k", model.d_k), ("d_v", model.d_v)):
-            if width > head:
-                yield f"{name} = {width} is more than d_model / h = {head}"
-            if width < head and not self.narrow_heads:
-                yield f"{name} = {width} is less than d_model / h = {head}"
+            if width > head_width:
+                yield f"{name} = {width} is more than d_model / h = {head_width}"
+            if width < head_width and not self.narrow_heads:
+                yield f"{name} = {width} is less than d_model / h = {head_width}"
 
 
 CTRANSLATE2 = Library("CTranslate2", positions=("sinusoidal", "learned"), narrow_heads=True)

@@ -25,12 +25,12 @@ def attend_cross(q: Tensor, kv: Tensor, ranges: KeyRanges, h: int, d_k: int, d_v
 
 
 def _attend(ranges: KeyRanges, h: int, d_k: int, d_v: int, *projected: Tensor) -> Tensor:
-    if _by_triton(projected[0]):
+    if _uses_triton(projected[0]):
         return _Attention.apply(ranges, h, d_k, d_v, *projected)  # type: ignore[no-untyped-call, no-any-return]
     return _attend_by_torch(*_heads(projected, h, d_k, d_v), ranges)
 
 
-def _by_triton(x: Tensor) -> bool:
+def _uses_triton(x: Tensor) -> bool:
     """Return whether the Triton kernels are used.
 
     A model gets packed batches on a GPU only if its kernels are enabled.
@@ -39,7 +39,7 @@ def _by_triton(x: Tensor) -> bool:
 
 
 class _Attention(torch.autograd.Function):
-    """The kernels; the backward pass recomputes the softmax from its stored divisors."""
+    """The kernels; the backward pass recomputes the softmax from the stored log-sum-exp."""
 
     @staticmethod
     def forward(

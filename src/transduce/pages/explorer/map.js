@@ -5,7 +5,7 @@ import { svg } from "./elements.js";
 import { fit, groupPaths, makeSheet, makeWord, round, setSize, widest } from "./svg_drawing.js";
 import { SIDES, labelsOf, percent } from "./selection.js";
 
-const LEAST_SHADE = 0.05; // fainter cells are invisible
+const MIN_SHADE = 0.05; // fainter cells are invisible
 
 // The opacity of a weight; the square root makes weak ones visible.
 const shade = (weight) => Math.sqrt(weight);
@@ -67,7 +67,7 @@ export class HeatMap {
       return `M${round(x + column * cell)} ${round(y + row * cell)}h${cell}v${cell}h${-cell}z`;
     };
     const fill = this.paint("map-high");
-    const paths = groupPaths(this.weights.map(shade), LEAST_SHADE, pathOf).map(([strength, d]) =>
+    const paths = groupPaths(this.weights.map(shade), MIN_SHADE, pathOf).map(([strength, d]) =>
       svg("path", { d, fill, "fill-opacity": round(strength) }),
     );
     const group = svg("g", { "shape-rendering": "crispEdges", "pointer-events": "none" }, ...paths);
@@ -99,10 +99,10 @@ export class HeatMap {
       : [this.left + middle + 0.35 * this.size, this.top - 6];
     const text = { x, y, "font-size": this.size, "text-anchor": isRow ? "end" : "start" };
     if (!isRow) text.transform = `rotate(-90 ${round(x)} ${round(y)})`;
-    const [thick, long] = [this.cell, room + 8];
+    const [depth, length] = [this.cell, room + 8];
     const box = isRow
-      ? { x: this.left - long, y: this.top + middle - thick / 2, width: long, height: thick }
-      : { x: this.left + middle - thick / 2, y: this.top - long, width: thick, height: long };
+      ? { x: this.left - length, y: this.top + middle - depth / 2, width: length, height: depth }
+      : { x: this.left + middle - depth / 2, y: this.top - length, width: depth, height: length };
     const word = makeWord(side, index, label, shown);
     const fill = this.paint("series-2");
     word.append(svg("rect", { class: "tint", ...box, fill, "fill-opacity": 0 }));

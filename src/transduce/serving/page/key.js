@@ -31,14 +31,14 @@ function storeKey(key) {
 function ask(isWrong) {
   const hidden = { type: "password", autocomplete: "off", spellcheck: "false" };
   const field = html("input", { name: "key", required: "", ...hidden });
-  const problem = isWrong ? "The service does not know this key." : "";
+  const problem = isWrong ? "The service does not accept this key." : "";
   const close = button("Not now", { class: "plain" }, () => dialog.close());
   const form = html("form", { method: "dialog" },
     html("h2", { id: "key-title" }, "This service needs a key"),
     html("label", {}, "Key ", field),
     html("p", { class: "error", role: "alert" }, problem),
-    html("p", { class: "quiet" }, "This tab keeps it until it is closed."),
-    html("div", { class: "foot" }, close, html("button", { class: "primary" }, "Go on")));
+    html("p", { class: "quiet" }, "The key is kept until you close this tab."),
+    html("div", { class: "foot" }, close, html("button", { class: "primary" }, "Continue")));
   const dialog = html("dialog", { id: "key", "aria-labelledby": "key-title" }, form);
   document.body.append(dialog);
   return new Promise((resolve) => {
