@@ -7,10 +7,6 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from transduce.config import all_settings
-from transduce.presets import PRESETS, find_preset
-from transduce.recipes import recipe
-from transduce.settings.base import format_value
 from transduce.system.devices import DEVICES
 
 DEPTH = 3  # levels of folders to search for runs
@@ -37,10 +33,31 @@ def _matching(incomplete: str, names: Iterable[str]) -> list[str]:
 
 def _settings() -> Iterator[str]:
     """Yield NAME=VALUE with the value of the base preset, to be changed."""
+    from transduce.presets import find_preset
+    from transduce.settings.base import format_value
+
     base = find_preset("base")
     for name, value in (base.model.to_json() | base.train.to_json()).items():
         if not name.endswith("_vocabulary"):  # determined by the subwords
             yield f"{name}={format_value(value)}"
+
+
+def _setting_names() -> Iterable[str]:
+    from transduce.config import all_settings
+
+    return all_settings()
+
+
+def _presets() -> Iterable[str]:
+    from transduce.presets import PRESETS
+
+    return PRESETS
+
+
+def _recipes() -> Iterable[str]:
+    from transduce.recipes.recipe import names
+
+    return names()
 
 
 def _data_sets() -> Iterable[str]:
@@ -76,14 +93,14 @@ def _is_run(folder: Path) -> bool:
     return (folder / "config.json").is_file() and (folder / "subwords.json").is_file()
 
 
-settings, setting_names = among(_settings), among(all_settings)
-recipes, data_sets = among(recipe.names), among(_data_sets)
+settings, setting_names = among(_settings), among(_setting_names)
+recipes, data_sets = among(_recipes), among(_data_sets)
 VALUES: dict[str, Complete] = {  # by parameter name
     "device": among(lambda: DEVICES),
     "engine": among(lambda: ENGINES),
     "from_": runs,
     "others": runs,
-    "preset": among(lambda: PRESETS),
+    "preset": among(_presets),
     "quantize": among(lambda: QUANTIZATIONS),
     "recipe": recipes,
     "run": runs,

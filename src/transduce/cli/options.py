@@ -9,9 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from transduce.cli.declaring import option, option_group
-from transduce.config import alias_notes, canonical_settings
 from transduce.errors import BadSetting
-from transduce.recipes.recipe import settings_of
 from transduce.system.formatting import parse_duration
 
 TrainedRun = Annotated[Path, typer.Argument(help="Run folder of a trained model.")]
@@ -57,6 +55,8 @@ class SettingOptions:
 
     def parsed(self, batch: str | None = None) -> dict[str, str]:
         """Return the settings, with the batch size if it is given."""
+        from transduce.recipes.recipe import settings_of
+
         return parse_settings(self.set_ or []) | settings_of(
             steps=self.steps,
             epochs=self.epochs,
@@ -93,6 +93,8 @@ def without_none(**options: Any) -> dict[str, Any]:
 
 def parse_settings(texts: list[str]) -> dict[str, str]:
     """Parse NAME=VALUE options; replace aliases and report each on stderr."""
+    from transduce.config import alias_notes, canonical_settings
+
     settings: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")

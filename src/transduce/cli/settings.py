@@ -1,13 +1,15 @@
 """`transduce settings`."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import typer
 
 from transduce.cli import completion, tables
 from transduce.cli.declaring import argument, flag
-from transduce.config import all_settings, find_setting
-from transduce.settings.base import SettingInfo, format_value
+
+if TYPE_CHECKING:
+    from transduce.settings.base import SettingInfo
 
 EXAMPLES = """
 transduce settings
@@ -36,6 +38,8 @@ def settings(
     The defaults are the paper's; presets change some of them. A setting without a section is not
     in the paper. `--set`, recipes and Python also accept the names of other toolkits.
     """
+    from transduce.config import all_settings, find_setting
+
     if name is not None:
         info = find_setting(name)
         if json:
@@ -48,7 +52,9 @@ def settings(
         _print_tables(list(all_settings().values()))
 
 
-def _describe(info: SettingInfo) -> str:
+def _describe(info: "SettingInfo") -> str:
+    from transduce.settings.base import format_value
+
     rows = {
         info.name: info.meaning,
         "group": info.group,
@@ -61,8 +67,10 @@ def _describe(info: SettingInfo) -> str:
     return "\n".join(f"{name:{width}}  {value}" for name, value in rows.items())
 
 
-def _print_tables(infos: Sequence[SettingInfo]) -> None:
+def _print_tables(infos: "Sequence[SettingInfo]") -> None:
     """Print one table per group."""
+    from transduce.settings.base import format_value
+
     for group, title in GROUPS.items():
         rows = [
             (info.name, format_value(info.default), info.paper, info.meaning)

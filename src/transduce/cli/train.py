@@ -1,15 +1,16 @@
 """`transduce train`."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from transduce.cli.declaring import argument, flag, option, option_group
 from transduce.cli.options import Device, SettingOptions, command
 from transduce.errors import BadInput, printable
-from transduce.presets import find_preset
-from transduce.recipes.data import check_data, require_texts
-from transduce.recipes.recipe import Overrides, find
+
+if TYPE_CHECKING:
+    from transduce.recipes.recipe import Overrides
 
 EXAMPLES = """
 transduce train train.en train.de --out runs/en-de
@@ -83,8 +84,10 @@ class TrainOptions:
     )
     tensorboard: bool = flag("Write TensorBoard files too.", "--tensorboard")
 
-    def overrides(self, start: StartOptions, settings: dict[str, str]) -> Overrides:
+    def overrides(self, start: StartOptions, settings: dict[str, str]) -> "Overrides":
         """Return the settings that take precedence over a recipe."""
+        from transduce.recipes.recipe import Overrides
+
         if self.deterministic:
             settings = settings | {"deterministic": "true"}
         if self.valid and self.valid_tsv:
@@ -131,8 +134,11 @@ def train(
         _train((source, target), overrides, options)
 
 
-def _train(texts: tuple[str, str | None], overrides: Overrides, options: TrainOptions) -> None:
+def _train(texts: tuple[str, str | None], overrides: "Overrides", options: TrainOptions) -> None:
     """Train on text files."""
+    from transduce.presets import find_preset
+    from transduce.recipes.data import require_texts
+
     require_texts(texts, overrides.valid)  # mistyped names are refused before torch is imported
     find_preset(overrides.preset or "base")
     from transduce.system.progress import console_progress
@@ -155,8 +161,11 @@ def _train(texts: tuple[str, str | None], overrides: Overrides, options: TrainOp
     progress.say(f"translate with: {command('translate', run, 'FILE')}")
 
 
-def _follow(name: str, data: Path | None, overrides: Overrides, options: TrainOptions) -> None:
+def _follow(name: str, data: Path | None, overrides: "Overrides", options: TrainOptions) -> None:
     """Follow a recipe, and write the scores to stdout."""
+    from transduce.recipes.data import check_data
+    from transduce.recipes.recipe import find
+
     recipe, out = find(name), options.out
     check_data(recipe.data, data, overrides.valid)
     from transduce.system.formatting import pluralize

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from transduce.cli.declaring import argument, flag, option, option_group
 from transduce.cli.paper import options
-from transduce.recipes.recipe import settings_of
 
 EXAMPLES = """
 transduce paper table4 train.trees --valid dev.trees --test test.trees --out t4
@@ -39,6 +38,7 @@ def table4(
     from transduce.cli.paper.printing import show
     from transduce.experiments.parser_experiment import ParserExperiment
     from transduce.experiments.table4 import table4 as measure
+    from transduce.recipes.recipe import settings_of
     from transduce.system.progress import console_progress
 
     budget = settings_of(steps=training.steps, seconds=training.seconds)
