@@ -166,7 +166,7 @@ def test_the_json_of_several_presets_is_a_list(as_json: Callable[[int], Any]) ->
 
 def test_every_side_learns_from_full_batches(measurement: Measurement) -> None:
     for item in measurement.comparison.sides:
-        for result in item.rounds:  # two steps of at most 300 tokens a side
+        for result in item.rounds:  # two steps of at most 300 tokens per side
             tokens = result.tokens.source_tokens, result.tokens.target_tokens
             assert all(0 < count <= 2 * 300 for count in tokens)
             assert max(tokens) > 200

@@ -90,7 +90,7 @@ def test_rows_are_trained_and_compared_with_the_papers(trained: tuple[Path, str]
     of_N2 = dict(zip(table.columns, table.rows[1], strict=False))
     assert (of_N2["what differs"], of_N2["steps"]) == ("N 2", "4")
     assert table.rows[1][-4:] == ("6.11", "23.7", "-2.1", "36")
-    assert "Scaled down: 4 steps of 400 tokens a side" in printed
+    assert "Scaled down: 4 steps of 400 tokens per side" in printed
     assert "divided by 16" in printed
     configs = {row: RunConfig.load(out / row) for row in ROWS}
     assert {row: config.model.N for row, config in configs.items()} == dict(

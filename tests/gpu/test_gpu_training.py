@@ -190,8 +190,8 @@ def test_probing_finds_micro_batches_that_fit_and_changes_nothing_else() -> None
         gradient_step.probe_memory()
     assert gradient_step.micro_batches > 1
     assert messages[-1] == (
-        f"25,000 tokens a side in {gradient_step.micro_batches} pieces: "
-        "the largest that fit into memory"
+        f"25,000 tokens per side in {gradient_step.micro_batches} micro-batches: "
+        "the largest that fit in memory"
     )
     assert torch.equal(torch.cuda.get_rng_state(), before)
     assert gradient_step.sums.tolist() == [3.0, 3.0]

@@ -229,7 +229,8 @@ def test_probing_finds_micro_batches_that_fit_and_changes_nothing_else_on_a_fake
     assert step.micro_batches == pieces
     assert sizes[-1] <= fits
     assert messages[-1] == (
-        f"400 tokens a side in {pieces} piece{'s' * (pieces > 1)}: the largest that fit into memory"
+        f"400 tokens per side in {pieces} micro-batch{'es' * (pieces > 1)}: "
+        "the largest that fit in memory"
     )
     assert step.sums.tolist() == [3.0, 2.0]
     assert torch.equal(torch.get_rng_state(), before)

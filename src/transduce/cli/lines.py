@@ -70,8 +70,8 @@ class Texts:
                 and not text.path_exists(argument)
             ):
                 raise BadInput(
-                    f"{argument} does not exist: expected a text file, or text with a space or a "
-                    'mark at its end, such as "Two dogs run."'
+                    f"{argument} does not exist: expected a text file, or text that has a space or "
+                    'ends with a punctuation mark, such as "Two dogs run."'
                 )
         sources = [
             Input(argument, is_text=not text.is_file_argument(argument), as_text=as_text)

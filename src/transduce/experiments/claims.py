@@ -56,8 +56,8 @@ class Trial:
         model, config = find_preset(self.preset).model, find_preset(self.preset).train
         batch = int(self.settings.get("batch_tokens", config.batch_tokens))
         return (
-            f"Size: {pluralize(self.steps, 'step')} of {batch:,} tokens a side (the paper: 100,000 "
-            f"of 25,000); preset {self.preset}, N = {self.settings.get('N', model.N)} and "
+            f"Size: {pluralize(self.steps, 'step')} of {batch:,} tokens per side (the paper: "
+            f"100,000 of 25,000); preset {self.preset}, N = {self.settings.get('N', model.N)} and "
             f"d_model = {self.settings.get('d_model', model.d_model)} (the paper: base, 6 and 512)"
         )
 

@@ -191,7 +191,7 @@ def _notes(results: Mapping[str, Result], budget: Budget) -> list[str]:
     )
     passes = [result.epochs for result in results.values()]
     scaled = (
-        f"Scaled down: {first.recipe['batch_tokens']:,} tokens a side in a step (the paper: "
+        f"Scaled down: {first.recipe['batch_tokens']:,} tokens per side in a step (the paper: "
         f"25,000), {min(passes):.1f} to {max(passes):.1f} passes over the training text, a "
         f"vocabulary of {first.model['target_vocabulary']:,} (37,000); the paper's base model "
         "trained for 12 hours on 8 GPUs."

@@ -194,7 +194,7 @@ def _scale(results: Mapping[str, Result], budget: Budget, shrink: int) -> list[s
     spent = f"{budget} of steps" if budget.is_time else f"{budget}"
     notes = [
         (
-            f"Scaled down: {spent} of {recipe['batch_tokens']:,} tokens a side for every row, "
+            f"Scaled down: {spent} of {recipe['batch_tokens']:,} tokens per side for every row, "
             f"{fewest_passes:.1f} passes over the training text or more, instead of 100,000 steps "
             "of 25,000 tokens (300,000 for big); a vocabulary of "
             f"{first.model['target_vocabulary']:,} instead of 37,000."

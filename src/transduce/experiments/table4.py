@@ -92,7 +92,7 @@ def _notes(experiment: ParserExperiment, result: Result) -> tuple[str, ...]:
             "paper's, so the numbers are not directly comparable."
         ),
         (
-            f"{pluralize(result.steps, 'step')} of {recipe['batch_tokens']:,} tokens a side in "
+            f"{pluralize(result.steps, 'step')} of {recipe['batch_tokens']:,} tokens per side in "
             f"{format_duration(result.seconds)}; the paper does not say how long it trained its "
             f"parser. {result.parameters / 1e6:.1f}M parameters, d_model "
             f"{result.model['d_model']} (the paper: 1024)."

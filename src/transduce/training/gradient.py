@@ -230,8 +230,9 @@ class GradientStep:
         self.sums.copy_(before)
         torch.cuda.set_rng_state(random)
         self.say(
-            f"{self.config.batch_tokens:,} tokens a side in "
-            f"{pluralize(self.micro_batches, 'piece')}: the largest that fit into memory"
+            f"{self.config.batch_tokens:,} tokens per side in "
+            f"{pluralize(self.micro_batches, 'micro-batch', 'micro-batches')}: "
+            "the largest that fit in memory"
         )
 
     def synchronise(self) -> None:

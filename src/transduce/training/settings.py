@@ -131,7 +131,7 @@ def _describe_training(train: TrainConfig) -> str:
     ]
     length = " or ".join(limit for limit in limits if limit) or "no end set"
     return (
-        f"batches of {train.batch_tokens:,} tokens a side, {length}, "
+        f"batches of {train.batch_tokens:,} tokens per side, {length}, "
         f"warm-up {pluralize(train.warmup, 'step')}"
         + (f", cool-down over the last {train.cooldown:.0%}" if train.cooldown else "")
         + f", seed {train.seed}"
