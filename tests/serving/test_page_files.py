@@ -99,8 +99,10 @@ def test_outside_addresses_are_detected(text: str, expected: list[str]) -> None:
 
 def test_pages_hold_no_script_or_style_of_their_own() -> None:
     """The content security policy allows only files of the service."""
-    for path in PAGE.glob("**/*.html"):
-        assert Inline(path.read_text(encoding="utf-8")).forbidden == [], path.name
+    static_files = pytest.importorskip("transduce.serving.static_files")
+    for path, file in static_files.files().items():
+        if file.media_type == "text/html":
+            assert Inline(file.content.decode()).forbidden == [], path
 
 
 @pytest.mark.parametrize(
@@ -123,8 +125,19 @@ def test_inline_scripts_and_styles_are_detected(text: str) -> None:
 def test_every_file_that_a_page_requests_exists() -> None:
     target = {path.name for path in FILES}
     for path in FILES:
-        if path.suffix in {".html", ".js"} and path.parent == PAGE:
+        if path.suffix in {".html", ".js"} and path.parent == PAGE and path.name != "head.html":
             assert set(references(path)) <= target, path.name
+
+
+def test_a_page_preloads_what_its_script_imports_and_requests_only_served_files() -> None:
+    static_files = pytest.importorskip("transduce.serving.static_files")
+    served = static_files.files()
+    for page in static_files.PAGES.values():
+        requested = Inline(served[page.path].content.decode()).references
+        scripts = {name for name in requested if name.endswith(".js")}
+        imported = {f"/{name}" for name in static_files.imported_modules(f"{page.name}.js")}
+        assert scripts == {"/theme.js", f"/{page.name}.js", *imported}
+        assert {name for name in requested if name.startswith("/")} <= {*served, "/openapi.json"}
 
 
 def test_the_wheel_holds_the_files_of_the_pages() -> None:

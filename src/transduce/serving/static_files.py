@@ -1,16 +1,20 @@
 """The files of the pages: read once, served under fixed names."""
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from transduce import pages
 
-FOLDERS = (pages.FOLDER, pages.FOLDER / "explorer", Path(__file__).parent / "page")
+FOLDER = Path(__file__).parent / "page"
+FOLDERS = (pages.FOLDER, pages.FOLDER / "explorer", FOLDER)
+IMPORT = re.compile(r'^import [^"]+ from "\.?/([^"]+)";', re.MULTILINE)
 TYPES = {
     ".html": "text/html",
     ".css": "text/css",
@@ -19,7 +23,27 @@ TYPES = {
     ".png": "image/png",
     ".ico": "image/x-icon",
 }
-PAGES = {"index.html": "/", "runs.html": "/runs", "docs.html": "/docs"}  # other HTML is not served
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An HTML file of `page`: its body. The head is `head.html`, and NAME.css and NAME.js."""
+
+    path: str
+    name: str
+    title: str
+    description: str
+
+
+PAGES = {  # other HTML files are not served
+    "index.html": Page(
+        "/", "translate", "Translate", "Translate as you type, and see the attention of the model."
+    ),
+    "runs.html": Page(
+        "/runs", "runs", "Runs", "Training runs: loss, BLEU, speed, and sample translations."
+    ),
+    "docs.html": Page("/docs", "docs", "API", "The HTTP API of this service."),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +75,30 @@ def files() -> dict[str, File]:
 def _read_files() -> Iterator[tuple[str, File]]:
     for folder in FOLDERS:
         for file in sorted(folder.glob("*")):
-            media_type = TYPES.get(file.suffix)
-            path = PAGES.get(file.name) if file.suffix == ".html" else f"/{file.name}"
-            if media_type and path:
-                content = file.read_bytes()
-                tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
-                yield path, File(content, media_type, tag)
+            if page := PAGES.get(file.name):
+                text = render_head(page) + pages.read(file)
+                yield page.path, _file(text.encode(), TYPES[".html"])
+            elif file.suffix in TYPES and file.suffix != ".html":
+                yield f"/{file.name}", _file(file.read_bytes(), TYPES[file.suffix])
+
+
+def _file(content: bytes, media_type: str) -> File:
+    return File(content, media_type, f'"{hashlib.sha256(content).hexdigest()[:16]}"')
+
+
+def render_head(page: Page) -> str:
+    """Return the head of a page, which preloads all modules that its script imports."""
+    modules = sorted(imported_modules(f"{page.name}.js"))
+    return Template(pages.read(FOLDER / "head.html")).substitute(
+        title=page.title,
+        description=page.description,
+        name=page.name,
+        preloads="\n".join(f'<link rel="modulepreload" href="/{name}">' for name in modules),
+    )
+
+
+def imported_modules(name: str) -> set[str]:
+    """Return the names of the modules that a module imports, and of those that these import."""
+    file = next(path for folder in FOLDERS if (path := folder / name).exists())
+    direct = set(IMPORT.findall(pages.read(file)))
+    return direct.union(*map(imported_modules, direct))
