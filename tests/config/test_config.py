@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from random_settings import MODELS, SEARCHES, TRAININGS
 
 from transduce.config import (
-    TRANSFORMER_SETTINGS,
     ModelConfig,
     SearchConfig,
     TrainConfig,
     all_settings,
     apply_settings,
 )
+from transduce.config.model import TRANSFORMER_SETTINGS
 from transduce.errors import BadSetting
 from transduce.settings import base
 from transduce.settings.base import MAXIMUM, Settings

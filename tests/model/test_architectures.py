@@ -4,7 +4,8 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from transduce.config import ARCHITECTURES, ModelConfig
+from transduce.config import ModelConfig
+from transduce.config.model import ARCHITECTURES
 from transduce.errors import BadSetting
 from transduce.model.architecture import MODELS
 from transduce.model.baselines.recurrent import Recurrent
