@@ -17,8 +17,8 @@ from transduce.corpus.updates import cut, group
 class Layout(Protocol):
     """Divides sentences into updates and lays them out as batches."""
 
-    def updates(self, random: np.random.Generator) -> list[Ints]:
-        """Divide all training sentences into updates, in random order."""
+    def updates(self, random: np.random.Generator, sentences: Ints | None = None) -> list[Ints]:
+        """Divide training sentences (default: all) into updates, in random order."""
 
     def micro_batches(self, sentences: Ints) -> list[Ints]:
         """Cut an update into micro-batches of about equal size."""
@@ -41,11 +41,11 @@ class GroupedLayout:
         self.lengths = part.source.lengths, part.target.lengths
         self.updates_of = updates_of
 
-    def updates(self, random: np.random.Generator) -> list[Ints]:
-        """Divide all training sentences into updates, in random order."""
+    def updates(self, random: np.random.Generator, sentences: Ints | None = None) -> list[Ints]:
+        """Divide training sentences (default: all) into updates, in random order."""
         if self.updates_of is not None:
-            return self.updates_of.updates(random)
-        return group(*self.lengths, self.batch_tokens, random)
+            return self.updates_of.updates(random, sentences)
+        return group(*self.lengths, self.batch_tokens, random, sentences)
 
     def micro_batches(self, sentences: Ints) -> list[Ints]:
         """Cut an update into at most `count` micro-batches of about equal size."""

@@ -37,9 +37,9 @@ class PackedLayout:
         places = np.maximum(-(-spare // grain) * grain, longest)
         self.places = int(places[0]), int(places[1])  # tokens per batch, including padding
 
-    def updates(self, random: np.random.Generator) -> list[Ints]:
-        """Divide all training sentences into updates, in random order."""
-        return balance(self.source, self.target, self.batch_tokens, self.limits, random)
+    def updates(self, random: np.random.Generator, sentences: Ints | None = None) -> list[Ints]:
+        """Divide training sentences (default: all) into updates, in random order."""
+        return balance(self.source, self.target, self.batch_tokens, self.limits, random, sentences)
 
     def micro_batches(self, sentences: Ints) -> list[Ints]:
         """Cut an update into micro-batches."""

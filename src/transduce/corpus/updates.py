@@ -1,9 +1,10 @@
 """Which sentences form an update of the weights.
 
-The updates depend only on the seed, the epoch and `batch_tokens`, so a position in the data is two
-numbers, and resuming is exact. In shapes, S is the number of sentences.
+The updates depend only on the seed, the epoch, `batch_tokens` and the weights of the corpora, so a
+position in the data is two numbers, and resuming is exact. In shapes, S is the number of sentences.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -63,15 +64,49 @@ class Updates:
         return self._updates
 
 
-def group(source: Ints, target: Ints, batch_tokens: int, random: np.random.Generator) -> list[Ints]:
-    """Divide all sentences into updates of at most `batch_tokens` per side, in random order.
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Corpora, one after another in the token files, and how often each is seen per epoch."""
+
+    sizes: tuple[int, ...]  # sentences
+    weights: tuple[float, ...]
+
+    def draw(self, random: np.random.Generator) -> Ints | None:
+        """Return the sentences of an epoch; None is every sentence once, without a random draw.
+
+        A corpus of n sentences and weight w is taken floor(w) times, and n (w - floor(w)) of its
+        sentences once more. That number is rounded up or down at random, and so is exact in
+        expectation.
+        """
+        if all(weight == 1 for weight in self.weights):
+            return None
+        parts, first = [], 0
+        for size, weight in zip(self.sizes, self.weights, strict=True):
+            corpus = np.arange(first, first + size)
+            parts += [corpus] * math.floor(weight)
+            more = size * (weight % 1)
+            if more:
+                count = math.floor(more) + (random.random() < more % 1)
+                parts.append(random.permutation(corpus)[:count])
+            first += size
+        return np.concatenate(parts)
+
+
+def group(
+    source: Ints,
+    target: Ints,
+    batch_tokens: int,
+    random: np.random.Generator,
+    sentences: Ints | None = None,
+) -> list[Ints]:
+    """Divide sentences (default: all) into updates of at most `batch_tokens` per side.
 
     Sentences are shuffled, then sorted by length within pools (paper 5.1: "batched together by
     approximate sequence length"), and the updates are shuffled again. A sentence longer than
     `batch_tokens` forms its own update.
     """
     updates = []
-    for pool in pools(np.maximum(source, target), batch_tokens, random):
+    for pool in pools(np.maximum(source, target), batch_tokens, random, sentences):
         ordered = pool[np.lexsort((source[pool], target[pool]))]
         updates += cut(ordered, source, target, (batch_tokens, batch_tokens))
     return [updates[i] for i in random.permutation(len(updates))]
@@ -83,14 +118,15 @@ def balance(
     batch_tokens: int,
     limits: tuple[int, int],
     random: np.random.Generator,
+    sentences: Ints | None = None,
 ) -> list[Ints]:
-    """Divide all sentences into updates that fill the limit for each side, in random order.
+    """Divide sentences (default: all) into updates that fill the limit for each side.
 
     Like `group`, but sentences are ordered so that both sides fill up together.
     """
     updates = []
     tokens = np.maximum(source / limits[0], target / limits[1]) * batch_tokens
-    for pool in pools(tokens.astype(np.int64), batch_tokens, random):
+    for pool in pools(tokens.astype(np.int64), batch_tokens, random, sentences):
         updates += cut(_balanced(pool, source, target, limits), source, target, limits)
     return [updates[i] for i in random.permutation(len(updates))]
 
@@ -105,9 +141,11 @@ def _balanced(pool: Ints, source: Ints, target: Ints, limits: tuple[int, int]) -
     return pool[order][np.argsort(np.where(excess > 0, more, less), kind="stable")]
 
 
-def pools(tokens: Ints, batch_tokens: int, random: np.random.Generator) -> list[Ints]:
-    """Shuffle sentences and divide them into pools of `POOL` batches each."""
-    shuffled = random.permutation(len(tokens))
+def pools(
+    tokens: Ints, batch_tokens: int, random: np.random.Generator, sentences: Ints | None = None
+) -> list[Ints]:
+    """Shuffle sentences (default: all) and divide them into pools of `POOL` batches each."""
+    shuffled = random.permutation(len(tokens) if sentences is None else sentences)
     total = tokens[shuffled].cumsum()
     return np.split(shuffled, np.flatnonzero(np.diff(total // (POOL * batch_tokens))) + 1)
 
