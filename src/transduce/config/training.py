@@ -51,15 +51,31 @@ class TrainConfig(Settings):
         0.0, "fraction of the run, at its end, in which the learning rate falls to 0"
     )
     clip: float = setting(0.0, "clip the gradient to this norm; 0: no clipping, as in the paper")
+    # Regularisation beyond dropout and label smoothing, which the paper does without.
+    rdrop: float = setting(
+        0.0, "R-Drop: weight alpha of the divergence of two passes with dropout; published: 5"
+    )
+    simcut: float = setting(
+        0.0, "SimCut: weight alpha of the divergence from a pass with words cut off; published: 3"
+    )
+    cutoff: float = setting(0.05, "probability of cutting off a word in SimCut")
+    word_dropout: float = setting(
+        0.0, "probability of dropping a word's embedding, on both sides; its position remains"
+    )
+    weight_decay: float = setting(
+        0.0, "decoupled weight decay (AdamW) of matrices; 0: Adam, as in the paper"
+    )
+    ema: float = setting(0.0, "decay of a moving average of the weights, such as 0.999; 0: none")
     # Checkpoints, validation and the log.
     save_every: int = setting(1000, "steps between checkpoints")
     keep: int = setting(5, "number of newest checkpoints to keep")
     average: int = setting(5, "number of checkpoints to average", "6.1")
-    select: Literal["auto", "average", "best"] = setting(
+    select: Literal["auto", "average", "best", "ema"] = setting(
         "auto",
         "final weights; average: mean of the last checkpoints; best: lowest validation loss; "
+        "ema: the moving average; "
         "auto: the mean if those checkpoints are in the last tenth of the run, else the last "
-        "checkpoint or a shorter mean, by validation loss",
+        "checkpoint or a shorter mean, by validation loss, with which the moving average competes",
         "6.1",
     )
     validate_every: int = setting(1000, "steps between validations")
@@ -88,7 +104,16 @@ class TrainConfig(Settings):
         self._check_each("epsilon lr_scale", POSITIVE)
         self._check_each("eps_ls beta1 beta2", FRACTION)
         self._check_each("clip validate_bleu patience", at_least(0))
+        self._check_each("rdrop simcut weight_decay", at_least(0))
+        self._check_each("cutoff word_dropout ema", FRACTION)
         self._require(0 <= self.cooldown <= 1, "cooldown", "a fraction from 0 to 1")
         self._require(0 < self.warmup_cap <= 1, "warmup_cap", "a fraction above 0, up to 1")
         self._require(self.seed >= 0, "seed", "a whole number from 0 to 2^63 - 1")
         self._require(self.average <= self.keep, "average", f"at most keep, which is {self.keep}")
+        if self.simcut:
+            self._require(not self.rdrop, "rdrop", "0 with simcut: only one of them can be used")
+            self._require(
+                not self.word_dropout, "word_dropout", "0 with simcut, which drops words by cutoff"
+            )
+        if self.select == "ema":
+            self._require(self.ema > 0, "ema", "a decay above 0, such as 0.999, for select = 'ema'")
