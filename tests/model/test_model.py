@@ -197,7 +197,7 @@ def test_an_untrained_encoder_keeps_the_tokens_of_a_sentence_distinct() -> None:
     tokens = np.append(np.random.default_rng(0).integers(4, 500, 29), EOS)
     x = model.encode(pack([tokens]))
     similarity = torch.nn.functional.cosine_similarity(x[:1], x[1:])
-    assert similarity.mean() < 0.4  # 0.96 without `scale_residual_init`
+    assert similarity.mean() < 0.4  # 0.96 with init = "xavier"
 
 
 def test_the_loss_of_a_fixed_seed_does_not_change() -> None:

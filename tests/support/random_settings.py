@@ -33,6 +33,7 @@ MODELS = st.builds(
     attention_bias=st.booleans(),
     positions=st.sampled_from(["sinusoidal", "learned"]),
     tie=st.sampled_from(["all", "decoder", "none"]),
+    init=st.sampled_from(["xavier", "depth-scaled", "small", "admin", "deepnet"]),
     max_len=st.integers(2, MAXIMUM["max_len"]),
 )
 

@@ -13,7 +13,7 @@ TRANSFORMER_SETTINGS = frozenset(
     {
         *("N", "N_decoder", "d_model", "d_ff", "h", "d_k", "d_v", "activation", "tie"),
         *("P_drop", "attention_dropout", "relu_dropout", "attention_bias", "logits_bias"),
-        *("positions", "max_len", "source_vocabulary", "target_vocabulary"),
+        *("positions", "init", "max_len", "source_vocabulary", "target_vocabulary"),
     }
 )
 
@@ -33,7 +33,8 @@ _ATTENTION = frozenset({"attention", "scaled", "attention_bias"})
 # model/architecture.py.
 ARCHITECTURES = {
     "transformer": Architecture(
-        uses=_ATTENTION | {"neighbourhood", "attention_dropout", "relu_dropout", "activation"}
+        uses=_ATTENTION
+        | {"neighbourhood", "attention_dropout", "relu_dropout", "activation", "init"}
     ),
     "recurrent": Architecture(
         uses=_ATTENTION,
@@ -112,6 +113,11 @@ class ModelConfig(Settings):
         "share weights between source embedding, target embedding and output layer (all), or "
         "between the last two (decoder)",
         "3.4",
+    )
+    init: Literal["xavier", "depth-scaled", "small", "admin", "deepnet"] = setting(
+        "depth-scaled",
+        "initial weights; depth-scaled: Xavier, with smaller outputs of the sub-layers; small: and "
+        "smaller attention matrices; admin, deepnet: scaled as in these papers",
     )
     max_len: int = setting(
         256, "longest sentence in subwords; training drops longer ones, translation splits them"

@@ -6,6 +6,7 @@ attention       Eq. 1, multi-head attention, the protocols of attention contexts
 layers          feed-forward networks, residual connections, the layers of both stacks (3.1, 3.3)
 embedding       embeddings (3.4, 3.5); `positions` computes the sinusoids without importing torch
 base            the base class of models: embeddings and softmax (3.4), precision, `forward`
+initialisation  the initial weights
 transformer     the model: encode, decode, step
 contexts/       which tokens attend to which: grouped (any device), packed (GPU), recorded
 cache           the contexts for decoding: cached keys and values

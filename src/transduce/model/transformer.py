@@ -3,7 +3,7 @@
 The base class (base.py) has the embeddings, the softmax matrix (3.4) and `forward`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -15,6 +15,7 @@ from transduce.model.attention import CrossContext, SelfContext
 from transduce.model.base import DecoderState, Stack, Transducer
 from transduce.model.cache import Cache
 from transduce.model.contexts.selection import cross_context, self_context
+from transduce.model.initialisation import initialise
 from transduce.model.layers import DecoderLayer, EncoderLayer
 
 
@@ -36,8 +37,7 @@ class Transformer(Transducer):
         self.decoder: Stack[DecoderLayer] = Stack(
             DecoderLayer(config, self.kernels) for _ in range(config.decoder_layers)
         )
-        scale_residual_init(self.encoder)
-        scale_residual_init(self.decoder)
+        initialise(self, self.encoder, self.decoder)
 
     def encode(self, source: PackedTokens) -> Tensor:
         """Transform source sentences. -> (T, d_model)."""
@@ -104,17 +104,3 @@ class Transformer(Transducer):
         source = config.N * layer + config.decoder_layers * W_KV  # cross-attention
         target = config.decoder_layers * (layer + W_Q + W_O)
         return source, target + config.d_model * config.target_vocabulary
-
-
-@torch.no_grad()
-def scale_residual_init(layers: Iterable[EncoderLayer | DecoderLayer]) -> None:
-    """Divide the last matrix of each sub-layer in a stack by the square root of their number.
-
-    Together, the sub-layers then change the residual stream about as much as one would. The paper
-    does not specify the initialisation. Without scaling, six layers make the tokens of a sentence
-    so similar (mean cosine 0.96) that the decoder learns to use the source only after thousands of
-    steps. With scaling, the tokens differ (0.24), and it does so at once.
-    """
-    matrices = [matrix for layer in layers for matrix in layer.residual_outputs()]
-    for matrix in matrices:
-        matrix.weight *= len(matrices) ** -0.5
