@@ -39,7 +39,9 @@ MODELS = st.builds(
 
 
 TRAININGS = st.builds(
-    TrainConfig,
+    lambda subwords, bpe_dropout, **rest: TrainConfig(
+        subwords=subwords, bpe_dropout=bpe_dropout if subwords == "bpe" else 0.0, **rest
+    ),
     steps=st.none() | positive(),
     epochs=st.none() | positive(),
     seconds=st.none() | st.floats(1e-300, 1e299) | positive(),
@@ -48,6 +50,7 @@ TRAININGS = st.builds(
     subwords=st.sampled_from(["bpe", "wordpiece"]),
     batch_tokens=positive(),
     max_skew=st.floats(1, 1e299),
+    bpe_dropout=FRACTIONS,
     beta2=FRACTIONS,
     epsilon=st.floats(1e-300, 1e299),
     cooldown=st.floats(0, 1),

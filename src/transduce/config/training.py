@@ -36,6 +36,9 @@ class TrainConfig(Settings):
     max_skew: float = setting(
         4.0, "drop pairs in which one side is longer than max_skew times the other, plus 10 tokens"
     )
+    bpe_dropout: float = setting(
+        0.0, "probability of skipping each merge of BPE in training text, new in every epoch"
+    )
     # Loss, optimizer and learning rate.
     eps_ls: float = setting(0.1, "label smoothing", "5.4")
     beta1: float = setting(0.9, "Adam's beta1", "5.3")
@@ -102,13 +105,18 @@ class TrainConfig(Settings):
         self._check_each("validate_every log_every max_skew", at_least(1))
         self._check_each("steps epochs seconds vocabulary ramp threads accumulate", POSITIVE)
         self._check_each("epsilon lr_scale", POSITIVE)
-        self._check_each("eps_ls beta1 beta2", FRACTION)
+        self._check_each("eps_ls beta1 beta2 bpe_dropout", FRACTION)
         self._check_each("clip validate_bleu patience", at_least(0))
         self._check_each("rdrop simcut weight_decay", at_least(0))
         self._check_each("cutoff word_dropout ema", FRACTION)
         self._require(0 <= self.cooldown <= 1, "cooldown", "a fraction from 0 to 1")
         self._require(0 < self.warmup_cap <= 1, "warmup_cap", "a fraction above 0, up to 1")
         self._require(self.seed >= 0, "seed", "a whole number from 0 to 2^63 - 1")
+        self._require(
+            not self.bpe_dropout or self.subwords == "bpe",
+            "bpe_dropout",
+            f"0 with subwords = {self.subwords!r}: only bpe has merges to skip",
+        )
         self._require(self.average <= self.keep, "average", f"at most keep, which is {self.keep}")
         if self.simcut:
             self._require(not self.rdrop, "rdrop", "0 with simcut: only one of them can be used")
