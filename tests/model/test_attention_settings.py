@@ -29,7 +29,7 @@ from plain_beam_search import plain_search
 from reference import distance
 from transduce.batching.packed import KeyRanges, make_batch
 from transduce.batching.static import pack
-from transduce.config import ModelConfig, SearchConfig
+from transduce.config import ModelConfig, SearchConfig, TrainConfig
 from transduce.errors import BadSetting
 from transduce.model.attention_maps import attention_maps, source_weights
 from transduce.model.cache import Cache
@@ -143,7 +143,7 @@ def test_attention_maps_are_the_weights_that_were_used(changes: dict[str, Any]) 
 
 def sums_and_gradients(model: Transformer, batch: Any) -> list[Tensor]:
     model.zero_grad()
-    smoothed, nll = Objective(model, 0.1)(batch)
+    smoothed, nll = Objective(model, TrainConfig())(batch)
     smoothed.backward()
     gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
     return [smoothed.detach(), nll, *gradients]

@@ -28,7 +28,7 @@ from models import (
 from transduce.batching import static
 from transduce.batching.packed import make_batch, pack
 from transduce.bench.flops import flops
-from transduce.config import ModelConfig, SearchConfig
+from transduce.config import ModelConfig, SearchConfig, TrainConfig
 from transduce.errors import BadSetting
 from transduce.model.architecture import count_parameters
 from transduce.model.base import Transducer
@@ -242,7 +242,7 @@ def test_dropout_is_only_applied_in_training(architecture: str) -> None:
 def test_a_few_pairs_can_be_memorised(architecture: str) -> None:
     model, batch = small(architecture, P_drop=0.0).train(), batch_of(*[(6, 7)] * 5)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    objective, nll = Objective(model, 0.0), torch.tensor(torch.inf)
+    objective, nll = Objective(model, TrainConfig(eps_ls=0.0)), torch.tensor(torch.inf)
     for _ in range(50):
         optimizer.zero_grad()
         total, nll = objective(batch)

@@ -17,7 +17,7 @@ from models import SMALL, batch_of, pairs_of, part_of, small_model
 from reference import distance
 from transduce.batching.packed import Batch
 from transduce.batching.static import pack
-from transduce.config import ModelConfig
+from transduce.config import ModelConfig, TrainConfig
 from transduce.model.baselines.bytenet import ByteNet
 from transduce.model.ops import kernels
 from transduce.model.ops.kernels import Kernels
@@ -37,7 +37,7 @@ def batch() -> Batch:
 
 def sums_and_gradients(model: Transformer, batch: Batch) -> list[Tensor]:
     model.zero_grad()
-    smoothed, nll = Objective(model, 0.1)(batch)
+    smoothed, nll = Objective(model, TrainConfig())(batch)
     smoothed.backward()
     gradients = [parameter.grad for parameter in model.parameters()]
     return [
@@ -194,7 +194,7 @@ def test_bytenet_with_kernels_computes_the_same(
     torch.manual_seed(0)
     changes: dict[str, Any] = SMALL | {"architecture": "bytenet"}
     model = ByteNet(ModelConfig(**changes))
-    objective = Objective(model.eval(), 0.1)
+    objective = Objective(model.eval(), TrainConfig())
 
     def passed() -> list[Tensor]:
         smoothed, nll = objective(batch)

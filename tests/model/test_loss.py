@@ -5,17 +5,11 @@ import torch
 from torch.nn import functional as F
 
 from models import batch_of, pairs_of, small_model
+from reference import smoothed_target
 from transduce.batching.packed import make_batch
 from transduce.model import loss as losses
 from transduce.model.loss import loss
 from transduce.subwords import PAD
-
-
-def smoothed_target(labels: torch.Tensor, V: int, eps_ls: float) -> torch.Tensor:
-    q = torch.full((len(labels), V), eps_ls / (V - 1), dtype=torch.float64)
-    q[:, PAD] = 0
-    q[torch.arange(len(labels)), labels] += 1 - eps_ls
-    return q
 
 
 @pytest.mark.parametrize("eps_ls", [0.0, 0.1, 0.2])

@@ -23,7 +23,7 @@ from models import (
 )
 from transduce.batching.packed import LengthGroups, make_batch, pack
 from transduce.bench.flops import flops
-from transduce.config import ModelConfig, SearchConfig
+from transduce.config import ModelConfig, SearchConfig, TrainConfig
 from transduce.decoding.search import log_probabilities
 from transduce.errors import BadSetting
 from transduce.model.architecture import build, count_parameters
@@ -284,7 +284,7 @@ def test_scores_of_a_search_are_those_of_teacher_forcing(beam: int) -> None:
 def test_gradients_are_those_of_finite_differences(changes: dict[str, Any]) -> None:
     """In float64, for the loss of the whole model, along a random direction of each parameter."""
     model = exact(recurrent(P_drop=0.0, **changes)).train()
-    objective, batch = Objective(model, 0.1), batch_of((5, 4), (2, 6), (7, 1))
+    objective, batch = Objective(model, TrainConfig()), batch_of((5, 4), (2, 6), (7, 1))
 
     def loss() -> Tensor:
         return cast("Tensor", objective(batch)[0])
@@ -325,7 +325,10 @@ def test_a_few_pairs_can_be_memorised(attention: str) -> None:
     model = recurrent(attention=attention, P_drop=0.0).train()
     pairs = pairs_of([(5, 6), (7, 4), (3, 8), (6, 6)])
     batch = make_batch(pairs)
-    objective, optimizer = Objective(model, 0.0), torch.optim.Adam(model.parameters(), lr=1e-2)
+    objective, optimizer = (
+        Objective(model, TrainConfig(eps_ls=0.0)),
+        torch.optim.Adam(model.parameters(), lr=1e-2),
+    )
     for _ in range(80):
         optimizer.zero_grad()
         loss, _ = objective(batch)

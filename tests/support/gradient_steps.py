@@ -76,7 +76,7 @@ def limit_memory(
     """Pretend that passes of more than so many tokens do not fit; return the sizes tried."""
     original, sizes = Objective.forward, []
 
-    def forward(self: Objective, batch: Batch) -> tuple[Tensor, Tensor]:
+    def forward(self: Objective, batch: Batch) -> tuple[Tensor, ...]:
         if torch.is_grad_enabled():
             sizes.append(max(batch.places))
             if sizes[-1] > tokens:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from transduce.batching.packed import Batch, Ints, LengthGroups, make_batch, pack
 from transduce.checkpoints.checkpoint import load_model, save_model, weights_of
-from transduce.config import ModelConfig, SearchConfig
+from transduce.config import ModelConfig, SearchConfig, TrainConfig
 from transduce.corpus.token_files import Side, Split
 from transduce.decoding.scheduler import Decoder
 from transduce.model.base import Transducer
@@ -198,7 +198,7 @@ def memorise(run: Path, pairs: list[tuple[str, str]], steps: int = 120) -> list[
     config, codec = RunConfig.load(run), Codec.load(run / "subwords.json")
     model, _ = load_model(run, config, torch.device("cpu"))
     batch = make_batch(tokens_of(codec, pairs))
-    objective = Objective(model.train(), 0.1)
+    objective = Objective(model.train(), TrainConfig())
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     torch.manual_seed(0)
     losses = []

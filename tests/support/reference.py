@@ -52,3 +52,11 @@ def cross_entropy_of(z: Tensor, labels: Tensor, eps_ls: float) -> tuple[Tensor, 
     nll = -log_p.gather(1, right)[:, 0] * real
     (gradient,) = torch.autograd.grad(smoothed.sum(), z)
     return torch.stack([smoothed, nll], 1).detach(), gradient
+
+
+def smoothed_target(labels: torch.Tensor, V: int, eps_ls: float) -> torch.Tensor:
+    """Return the target distribution of label smoothing (paper 5.4). (T,) -> (T, V)."""
+    q = torch.full((len(labels), V), eps_ls / (V - 1), dtype=torch.float64)
+    q[:, PAD] = 0
+    q[torch.arange(len(labels)), labels] += 1 - eps_ls
+    return q

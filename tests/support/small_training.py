@@ -1,14 +1,16 @@
 """Small trainings on the CPU, for tests."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from conftest import TINY, threads_kept
 
 from transduce.checkpoints.checkpoint import load_tensors
 from transduce.system.progress import Silent
 from transduce.training.train import train
+from transduce.training.trainer import Trainer
 
 Files = tuple[Path, Path]
 
@@ -36,6 +38,19 @@ SETTINGS = {
 
 class Killed(Exception):
     """Simulates kill -9: nothing is saved or cleaned up after it."""
+
+
+def killing(at: int, owner: type = Trainer, method: str = "update") -> Callable[..., Any]:
+    """Return a replacement of a method that raises Killed from step `at` on."""
+    original = getattr(owner, method)
+
+    def dying(self: Any, *args: Any, **named: Any) -> Any:
+        step = self.state.step if owner is Trainer else args[0].step
+        if step >= at:
+            raise Killed
+        return original(self, *args, **named)
+
+    return dying
 
 
 class Recorder(Silent):

@@ -32,7 +32,7 @@ class LateEvent:
 
 def open_log(run: Path, state: State, messages: list[str] | None = None) -> Log:
     messages = [] if messages is None else messages
-    counts = torch.zeros(5, dtype=torch.float64)
+    counts = torch.zeros(6, dtype=torch.float64)
     return Log(
         *(run, state, counts, Processes(), messages.append),
         validated=state.validated,
@@ -190,14 +190,14 @@ def test_skipped_updates_do_not_count_and_are_reported(tmp_path: Path) -> None:
     state, messages = State(), list[str]()
     with open_log(tmp_path, state, messages) as log:
         count(log, state, *LOSSES[0])
-        log.counts[2:] += torch.tensor([1.0, 5.0, 1.0])
+        log.counts[3:] += torch.tensor([1.0, 5.0, 1.0])
         state.window.tokens += 5
         log.save_window(state)
     state = State.from_json(json.loads(json.dumps(state.to_json())))
     assert (state.window.skipped, state.window.skipped_tokens, state.window.in_a_row) == (1, 5, 1)
     with open_log(tmp_path, state, messages) as log:
         log.add(state, 0.25, 0.5, show_nothing)
-        assert log.counts.tolist() == [0, 0, 0, 0, 1]
+        assert log.counts.tolist() == [0, 0, 0, 0, 0, 1]
     (record,) = recorded(tmp_path)
     assert (record["loss"], record["nll"], record["skipped"]) == (4.0, 3.0, 1)
     assert messages == ["step 1: 1 update since the last record skipped: non-finite gradient"]
@@ -230,7 +230,7 @@ def test_validations_are_recorded_and_other_processes_record_nothing(tmp_path: P
         log.add_validation(7, None, valid_loss=1.5)
     assert recorded(tmp_path) == [{"step": 7, "valid_loss": 1.5}]
     other = tmp_path / "other"
-    state, sums = State(window=Window(3, 5.0, 4.0)), torch.zeros(5, dtype=torch.float64)
+    state, sums = State(window=Window(3, 5.0, 4.0)), torch.zeros(6, dtype=torch.float64)
     none = (Processes(1, 2), print)
     with Log(other, state, sums, *none, tensorboard=False) as log:
         log.add_validation(7, None, valid_loss=1.5)

@@ -61,7 +61,7 @@ def test_losses_before_memory_ran_out_count_once(
     step = make_step(accumulate=2, say=messages.append)
     original, calls = Objective.forward, []
 
-    def forward(self: Objective, batch: Batch) -> tuple[Tensor, Tensor]:
+    def forward(self: Objective, batch: Batch) -> tuple[Tensor, ...]:
         calls.append(batch)
         if len(calls) == 2:
             raise GPU_IS_FULL
@@ -126,7 +126,7 @@ def test_memory_is_freed_before_the_next_try(
     filling: list[weakref.ref[Tensor]] = []
     left: list[Tensor | None] = []
 
-    def forward(self: Objective, batch: Batch) -> tuple[Tensor, Tensor]:
+    def forward(self: Objective, batch: Batch) -> tuple[Tensor, ...]:
         if not filling:
             large = torch.empty(1000)
             filling.append(weakref.ref(large))

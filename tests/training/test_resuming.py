@@ -3,15 +3,14 @@
 import dataclasses
 import shutil
 import signal
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from small_training import (
     SETTINGS,
     Files,
     Killed,
+    killing,
     records,
     samples,
     train_small,
@@ -26,19 +25,6 @@ from transduce.training.log import Log
 from transduce.training.saving import Checkpointer
 from transduce.training.train import train
 from transduce.training.trainer import Trainer
-
-
-def killing(at: int, owner: type = Trainer, method: str = "update") -> Callable[..., Any]:
-    """Return a replacement of a method that raises Killed from step `at` on."""
-    original = getattr(owner, method)
-
-    def dying(self: Any, *args: Any, **named: Any) -> Any:
-        step = self.state.step if owner is Trainer else args[0].step
-        if step >= at:
-            raise Killed
-        return original(self, *args, **named)
-
-    return dying
 
 
 @pytest.mark.parametrize("at", range(1, 24, 3))

@@ -1,5 +1,6 @@
 """Batches of packed tokens: sentences end to end. S sentences per batch, T tokens per side."""
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from transduce.subwords import BOS
+from transduce.subwords import BOS, EOS
 
 Ints = npt.NDArray[np.int64]
 Tokens = npt.NDArray[np.integer[Any]]
@@ -94,11 +95,18 @@ class PackedTokens:
     tokens: Tensor  # (T,)
     positions: Tensor  # (T,) the position of each token in its sentence, from 0
     segments: LengthGroups | KeyRanges
+    kept: Tensor | None = None  # (T,) false where a word's embedding is dropped; None: nowhere
 
     def to(self, device: torch.device) -> "PackedTokens":
         """Move to a device; key ranges move with the flat tensor of their batch."""
         tokens, positions = _move(self.tokens, device), _move(self.positions, device)
         return PackedTokens(tokens, positions, self.segments)
+
+    def drop_words(self, probability: float) -> "PackedTokens":
+        """Drop the embedding of each word with this probability, but not of <s> and </s>."""
+        draws = torch.rand(self.tokens.shape, device=self.tokens.device)
+        kept = (draws >= probability) | (self.tokens <= EOS)
+        return dataclasses.replace(self, kept=kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +149,13 @@ class Batch:
             self.order,
             self.used,
         )
+
+    def drop_words(self, probability: float) -> "Batch":
+        """Drop embeddings of words on both sides (`PackedTokens.drop_words`)."""
+        if not probability:
+            return self
+        source, target = (side.drop_words(probability) for side in (self.source, self.target))
+        return dataclasses.replace(self, source=source, target=target)
 
     def pinned(self) -> "Batch":  # pragma: no cover  (needs a GPU: tests/gpu)
         """Move to pinned memory, from which a GPU copies asynchronously."""

@@ -35,8 +35,8 @@ def attention_maps(model: Transformer, batch: Batch) -> AttentionMaps:
     decoder = RecordedSelf(grouped_self(batch.target, causal=True, neighbourhood=r))
     cross = RecordedCross(GroupedCross(batch.cross))
     memory = model.run_encoder(batch.source, encoder)
-    target, contexts = batch.target, [(decoder, cross)] * len(model.decoder)
-    output = model.run_decoder(target.tokens, target.positions, memory, contexts)
+    contexts = [(decoder, cross)] * len(model.decoder)
+    output = model.run_decoder(model.embed_target(batch.target), memory, contexts)
     return AttentionMaps(
         _stack(encoder.weights), _stack(decoder.weights), _stack(cross.weights), output
     )
@@ -59,6 +59,6 @@ def source_weights(model: Transformer, batch: Batch) -> list[Tensor]:
     last = RecordedCross(cross)
     lower: list[CrossContext] = [cross] * (len(model.decoder) - 1)
     contexts = [(decoder, context) for context in (*lower, last)]
-    model.run_decoder(target.tokens, target.positions, model.encode(batch.source), contexts)
+    model.run_decoder(model.embed_target(target), model.encode(batch.source), contexts)
     (groups,) = last.weights
     return [sentence for group in groups for sentence in group.mean(1)]

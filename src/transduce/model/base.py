@@ -96,6 +96,14 @@ class Transducer(nn.Module):
         """Return the decoder's output before the softmax matrix. -> (T, d_model)."""
         return self.decode(batch.target, self.encode(batch.source), batch.cross)
 
+    def embed_source(self, source: PackedTokens) -> Tensor:
+        """Return the encoder's input. -> (T, d_model)."""
+        return self.source_embedding(source.tokens, source.positions, source.kept)  # type: ignore[no-any-return]
+
+    def embed_target(self, target: PackedTokens) -> Tensor:
+        """Return the decoder's input. -> (T, d_model)."""
+        return self.target_embedding(target.tokens, target.positions, target.kept)  # type: ignore[no-any-return]
+
     def forward_padded(self, source: Tensor, target: Tensor) -> Tensor:
         """Return the logits of every next token, for padded tensors. (B, S), (B, T) -> (B, T, V).
 

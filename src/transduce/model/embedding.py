@@ -30,9 +30,14 @@ class Embedding(nn.Module):
             table = sinusoids(*size, torch).float() if config.positions == "sinusoidal" else None
             self.register_buffer("positions", table, persistent=False)
 
-    def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        """Return the scaled embeddings plus the positions. (T,) -> (T, d_model)."""
+    def forward(self, tokens: Tensor, positions: Tensor, kept: Tensor | None = None) -> Tensor:
+        """Return the scaled embeddings plus the positions. (T,) -> (T, d_model).
+
+        Where `kept` (T,) is false, the embedding is replaced by 0; the position remains.
+        """
         x = F.embedding(tokens, self.matrix) * self.scale
+        if kept is not None:
+            x = x * kept[:, None]
         if self.positions is not None:
             x = x + F.embedding(positions, self.positions)
         return dropout(x, self.P_drop if self.training else 0.0).to(self.dtype)

@@ -48,36 +48,35 @@ class Transformer(Transducer):
         """Transform target sentences, each attending to its source. -> (T, d_model)."""
         context = self_context(target, causal=True, neighbourhood=self.config.neighbourhood)
         contexts = [(context, cross_context(cross))] * len(self.decoder)
-        return self.run_decoder(target.tokens, target.positions, memory, contexts)
+        return self.run_decoder(self.embed_target(target), memory, contexts)
 
     def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:
         """Add one token to each hypothesis; return the logits of the next. (R,) -> (R, V)."""
         contexts = cast("Cache", cache).contexts(positions)
-        return self.logits_float32(self.run_decoder(tokens, positions, None, contexts))
+        x = self.target_embedding(tokens, positions)
+        return self.logits_float32(self.run_decoder(x, None, contexts))
 
     def run_encoder(self, source: PackedTokens, context: SelfContext) -> Tensor:
         """Apply the encoder's layers with this attention context. -> (T, d_model)."""
-        x = self.source_embedding(source.tokens, source.positions)
+        x = self.embed_source(source)
         for layer in self.encoder:
             x = self.apply_layer(layer, x, context)
-        return x  # type: ignore[no-any-return]
+        return x
 
     def run_decoder(
         self,
-        tokens: Tensor,
-        positions: Tensor,
+        x: Tensor,
         memory: Tensor | None,
         contexts: Sequence[tuple[SelfContext, CrossContext]],
     ) -> Tensor:
-        """Apply the decoder's layers, each with its contexts. (T,) -> (T, d_model).
+        """Apply the decoder's layers to embeddings, each with its contexts. -> (T, d_model).
 
         Training, scoring, decoding, alignment and attention maps differ only in the contexts. The
         contexts of a cache need no `memory`: the cache holds the keys and values of the sources.
         """
-        x = self.target_embedding(tokens, positions)
         for layer, (context, cross) in zip(self.decoder, contexts, strict=True):
             x = self.apply_layer(layer, x, memory, context, cross)
-        return x  # type: ignore[no-any-return]
+        return x
 
     def project_memory(self, memory: Tensor) -> Tensor:
         """Project the encoder's output to the keys and values of every layer. -> (N, T, H * C)."""

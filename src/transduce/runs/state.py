@@ -17,6 +17,7 @@ class Window:
     tokens: int = 0
     smoothed: float = 0.0
     nll: float = 0.0
+    divergence: float = 0.0  # of the two passes of R-Drop or SimCut
     seconds: float = 0.0  # only the steps, without validation and saving
     skipped: int = 0  # updates skipped because of a non-finite gradient
     skipped_tokens: int = 0  # tokens in these updates

@@ -37,21 +37,37 @@ Say = Callable[[str], None]
 
 
 class Objective(nn.Module):
-    """The model with its loss."""
+    """The model with its loss, and in training with R-Drop, SimCut and word dropout."""
 
-    def __init__(self, model: Transducer, eps_ls: float) -> None:
+    def __init__(self, model: Transducer, config: TrainConfig) -> None:
         super().__init__()
-        self.model, self.eps_ls = model, eps_ls
+        self.model, self.eps_ls, self.word_dropout = model, config.eps_ls, config.word_dropout
+        self.symmetric = config.rdrop > 0
+        self.alpha = config.rdrop or config.simcut
+        self.cutoff = config.word_dropout if self.symmetric else config.cutoff
+        self.divergence_weight = self.alpha / 2 if self.symmetric else self.alpha
 
-    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the sums of the smoothed loss and of the negative log-likelihood."""
+    def forward(self, batch: Batch) -> tuple[Tensor, ...]:
+        """Return the sums over tokens of the loss and of the negative log-likelihood.
+
+        In training with R-Drop or SimCut, two passes over the batch are computed. The loss then
+        includes their divergence, which is returned as a third sum.
+        """
         model = self.model
-        x = model(batch)
-        return losses.loss(
-            *(x, model.output, batch.labels, self.eps_ls),
+        x = model(batch.drop_words(self.word_dropout) if model.training else batch)
+        fused = model.kernels.usable(x)
+        if not (self.alpha and model.training):
+            return losses.loss(
+                *(x, model.output, batch.labels, self.eps_ls), bias=model.logits_bias, fused=fused
+            )
+        y = model(batch.drop_words(self.cutoff))
+        total, divergence, nll = losses.consistency_loss(
+            *(x, y, model.output, batch.labels, self.eps_ls, self.alpha),
+            symmetric=self.symmetric,
             bias=model.logits_bias,
-            fused=model.kernels.usable(x),
+            fused=fused,
         )
+        return total, nll, divergence
 
 
 class GradientStep:
@@ -68,15 +84,15 @@ class GradientStep:
         self.model, self.config, self.part = model, config, part
         self.processes, self.say = processes, say
         self.device = model.output.device
-        self.objective = Objective(model, config.eps_ls)
+        self.objective = Objective(model, config)
         self.packed, self.precision = agree_on_path(
             processes, model.kernels, choose_path(model, config, say), say
         )
         model.compute_in(torch.bfloat16 if self.precision == "bf16" else torch.float32)
         model.recompute = config.recompute
         wide = widest_float(self.device)
-        self.counts = torch.zeros(5, dtype=wide, device=self.device)  # log.Counts
-        self.sums = self.counts[:2]  # losses
+        self.counts = torch.zeros(6, dtype=wide, device=self.device)  # log.Counts
+        self.sums = self.counts[: 3 if self.objective.alpha else 2]  # losses
         self.before = self.counts.clone()  # the counts before the current update
         self.skipped = torch.zeros((), device=self.device)  # 1 if the current update is skipped
         self.scale = torch.zeros((), dtype=wide, device=self.device)
@@ -152,9 +168,9 @@ class GradientStep:
         self.skipped.copy_(~finite)
         torch.where(finite, self.counts, self.before, out=self.counts)
         if self.processes.first:  # every process has the same norm
-            self.counts[2].add_(self.skipped)
-            self.counts[3].add_(self.skipped, alpha=tokens)
-            self.counts[4].add_(1).mul_(self.skipped)
+            self.counts[3].add_(self.skipped)
+            self.counts[4].add_(self.skipped, alpha=tokens)
+            self.counts[5].add_(1).mul_(self.skipped)
 
     def _compute(self, update: Update) -> None:
         # DistributedDataParallel averages over processes; the gradient is a sum.
@@ -172,10 +188,14 @@ class GradientStep:
 
     def _pass(self, batch: Batch, *, counts: bool = True) -> None:
         """Forward and backward pass over a micro-batch."""
-        smoothed, nll = self.shared(batch)
-        (smoothed * self.scale).backward()
-        if counts:
-            self.sums += torch.stack([smoothed.detach(), nll])
+        total, nll, *divergence = self.shared(batch)
+        (total * self.scale).backward()
+        if not counts:
+            return
+        smoothed = total.detach()
+        if divergence:
+            smoothed = smoothed - self.objective.divergence_weight * divergence[0]
+        self.sums += torch.stack([smoothed, nll, *divergence])
 
     def _unshared(self, *, last: bool) -> contextlib.AbstractContextManager[None]:
         """Exchange gradients between processes only in the last pass of an update."""

@@ -43,6 +43,7 @@ class Counts(NamedTuple):
 
     smoothed: float
     nll: float
+    divergence: float  # of two passes; 0 without R-Drop and SimCut
     skipped: float
     skipped_tokens: float
     in_a_row: float  # consecutive updates skipped up to now; the only count not reset when logged
@@ -150,8 +151,8 @@ class Log:
         require_finite(counts.smoothed, "the loss", state.step)
         _require_few_skipped(counts, state.step)
         window = state.window
-        window.smoothed, window.nll = counts.smoothed, counts.nll
-        window.skipped, window.skipped_tokens, window.in_a_row = map(int, counts[2:])
+        window.smoothed, window.nll, window.divergence = counts[:3]
+        window.skipped, window.skipped_tokens, window.in_a_row = map(int, counts[3:])
         for file in (self.metrics, self.samples):
             if file is not None:
                 file.flush()
@@ -179,6 +180,8 @@ class Log:
             nll = counts.nll / tokens
             perplexity = math.exp(min(nll, 100))
             losses = {"loss": counts.smoothed / tokens, "nll": nll, "perplexity": perplexity}
+            if counts.divergence:
+                losses["divergence"] = counts.divergence / tokens
             shown = f"loss {losses['loss']:.2f}, ppl {perplexity:.4g}"
         speed = entry.window.tokens / max(entry.window.seconds, 1e-9)
         if self.metrics is not None:

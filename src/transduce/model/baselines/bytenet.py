@@ -102,13 +102,13 @@ class ByteNet(Transducer):
 
     def encode(self, source: PackedTokens) -> Tensor:
         """Transform source sentences. -> (T, d_model)."""
-        x = self.source_embedding(source.tokens, source.positions)
+        x = self.embed_source(source)
         return self.after_encoder(self._pass(self.encoder, x, source.positions))  # type: ignore[no-any-return]
 
     def decode(self, target: PackedTokens, memory: Tensor, cross: SourceRows | KeyRanges) -> Tensor:
         """Transform target sentences, each stacked on its source. -> (T, d_model)."""
         below = unfold(memory, target.positions, cross)
-        x = torch.cat([self.target_embedding(target.tokens, target.positions), below], dim=-1)
+        x = torch.cat([self.embed_target(target), below], dim=-1)
         return self._out(self._pass(self.decoder, self.join(x), target.positions))
 
     def _pass(self, stack: Stack[Block], x: Tensor, positions: Tensor) -> Tensor:

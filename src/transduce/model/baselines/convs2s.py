@@ -143,7 +143,7 @@ class ConvS2S(Transducer):
 
     def encode(self, source: PackedTokens) -> Tensor:
         """Return the keys z and values z + e of source sentences. -> (T, 2 * d_model)."""
-        embedded = self.source_embedding(source.tokens, source.positions)
+        embedded = self.embed_source(source)
         x, where = self.into_encoder(embedded), Neighbours(source.positions, self.dtype)
         for layer in self.encoder:
             x = self.apply_layer(layer, x, where)
@@ -155,7 +155,7 @@ class ConvS2S(Transducer):
 
     def decode(self, target: PackedTokens, memory: Tensor, cross: SourceRows | KeyRanges) -> Tensor:
         """Transform target sentences, each with attention to its source. -> (T, d_model)."""
-        embedded = self.target_embedding(target.tokens, target.positions)
+        embedded = self.embed_target(target)
         x, where = self.into_decoder(embedded), Neighbours(target.positions, self.dtype)
         attend = _attention_over(memory, cross)
         for layer in self.decoder:

@@ -104,7 +104,7 @@ class Recurrent(Transducer):
         """Transform source sentences. -> (T, C)."""
         assert isinstance(source.segments, LengthGroups)
         steps = Steps.of(source.segments, source.tokens.device)
-        x = take_rows(self.source_embedding(source.tokens, source.positions), steps.order)
+        x = take_rows(self.embed_source(source), steps.order)
         x = self._read(list(self.both_ways), x, steps)
         for number, layer in enumerate(self.encoder, 1):
             y = self._read([layer], self._drop(x), steps)
@@ -116,7 +116,7 @@ class Recurrent(Transducer):
         assert isinstance(target.segments, LengthGroups)
         assert isinstance(cross, SourceRows)
         steps = Steps.of(target.segments, target.tokens.device)
-        x = take_rows(self.target_embedding(target.tokens, target.positions), steps.order)
+        x = take_rows(self.embed_target(target), steps.order)
         x = self._read([self.bottom], x, steps)
         attention = self.attention
         q = pad_rows(attention.W_Q(x), steps.rows, steps.shape)  # (S, Q, H * d_k)
