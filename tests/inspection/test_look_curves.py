@@ -361,7 +361,7 @@ def test_the_command_reports_damaged_lines(cli: CommandLine, tmp_path: Path) -> 
         (["run", "--by", "tokens"], "--by tokens: expected step or time."),
         (
             ["run", "--what", "loss,blue"],
-            "--what blue: expected all, or some of loss, perplexity, bleu, rate, speed. Did you",
+            "--what blue: expected all, or some of loss, perplexity, bleu, source, rate, speed. ",
         ),
         (["run", "--what", "bleu"], "--what bleu: run logged nothing of it"),
         (["nothing"], "there is no run folder nothing: `transduce train` makes one"),

@@ -22,7 +22,7 @@ def plot(
         "-o",
     ),
     what: str | None = option(
-        "Some of loss,perplexity,bleu,rate,speed, or all. Default: loss,bleu,speed."
+        "Some of loss,perplexity,bleu,source,rate,speed, or all. Default: loss,bleu,speed."
     ),
     by: str = option("The horizontal axis: step or time.", default="step"),
 ) -> None:

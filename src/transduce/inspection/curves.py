@@ -1,4 +1,4 @@
-"""Training curves of runs in one picture: loss, perplexity, BLEU, learning rate and speed.
+"""Training curves of runs in one picture: losses, BLEU, source use, learning rate and speed.
 
 A run has the same colour and marker in every panel. Values are drawn as logged, not smoothed; if an
 axis hides some of them, its title says so.
@@ -72,6 +72,14 @@ PANELS = {
         summarise=max,
         digits=1,
     ),
+    "source": Panel(
+        title="Source use, higher is better",
+        unit="nats per target token",
+        validation="valid_source_use",
+        summary="highest source use",
+        summarise=max,
+        digits=2,
+    ),
     "rate": Panel(
         title="Learning rate",
         unit="learning rate",
@@ -88,7 +96,7 @@ PANELS = {
         digits=0,
     ),
 }
-DEFAULT = ("loss", "bleu", "speed")  # five panels at once are too small to read
+DEFAULT = ("loss", "bleu", "speed")  # six panels at once are too small to read
 ALL = "all"
 
 

@@ -16,7 +16,7 @@ from transduce.system.files import MAX_LOG_BYTES, open_regular, read_json, read_
 from transduce.system.formatting import pluralize
 
 TRAINING = ("loss", "perplexity", "learning_rate", "target_tokens_per_second")
-VALIDATION = ("valid_loss", "valid_perplexity", "valid_bleu")
+VALIDATION = ("valid_loss", "valid_perplexity", "valid_source_use", "valid_bleu")
 LOGGED = {"step", "epoch", "seconds", *TRAINING, *VALIDATION}
 AT_ONCE = 1 << 26  # bytes read from a growing file at once
 TAIL = 256  # bytes before the offset, compared to detect that the file was rewritten

@@ -62,6 +62,7 @@ class Trainer:
         self.checkpointer = Checkpointer(run, self.model, self.optimizer, self.saver)
         self.state = self.load_state()
         self.rate = 0.0
+        self.warned = False  # that the source is ignored
         self.gradient_step = GradientStep(
             self.model, self.config, corpus.train, processes, progress.say
         )
@@ -277,7 +278,7 @@ class Trainer:
         )
 
     def validate(self, stop: StopSignal) -> bool:
-        """Measure loss, perplexity and BLEU (greedy) on the validation set.
+        """Measure loss, perplexity, source use and BLEU (greedy) on the validation set.
 
         Returns False if it was abandoned because of a stop signal.
         """
@@ -306,6 +307,10 @@ class Trainer:
         self.log.add_validation(state.step, result.samples, **result.to_json())
         best = ", the best so far" if better else ""
         self.progress.say(f"step {state.step:,}: {result}{best}")
+        warning = result.warning(state.step, self.config, self.part_done())
+        if warning and not self.warned:
+            self.progress.say(warning)
+            self.warned = True
         # Also set here, because sending the values to a dead process would fail.
         if better:
             state.best_loss, state.best_step, state.worse = result.loss, state.step, 0
@@ -338,7 +343,7 @@ class Trainer:
 
         def loss(weights: Mapping[str, Tensor]) -> float:
             load_weights(self.model, weights, self.run)
-            return measure_loss(self.gradient_step, self.corpus)[0]
+            return measure_loss(self.gradient_step, self.corpus.valid)[0]
 
         tensors, description = select_weights(self.run, self.config, self.state, loss)
         selection = selection_at(self.config, self.state.step)

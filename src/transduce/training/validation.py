@@ -1,4 +1,4 @@
-"""Validation: loss, perplexity and BLEU on the validation set, during training."""
+"""Validation: loss, perplexity, source use and BLEU on the validation set, during training."""
 
 import math
 from dataclasses import dataclass
@@ -6,19 +6,23 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from transduce.config import SearchConfig
-from transduce.corpus.token_files import Corpus
+from transduce.batching.packed import Ints
+from transduce.config import SearchConfig, TrainConfig
+from transduce.corpus.token_files import Corpus, Side, Split
 from transduce.decoding.scheduler import Decoder
 from transduce.evaluation import scores as scoring
 from transduce.evaluation.metrics import counts_characters
 from transduce.model.base import Transducer
 from transduce.runs.metrics import Translated
 from transduce.training.gradient import GradientStep
+from transduce.training.pacing import FEWEST_STEPS
 from transduce.translation.types import Job
 
 GREEDY = SearchConfig(beam=1)
 SIDE_BY_SIDE = 100  # sentences translated at once
 SHOWN = 8  # translations kept as samples
+FOR_SOURCE_USE = 200  # sentences on which source use is measured
+UNUSED = 0.05  # source use below which the decoder is only a language model
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,7 @@ class Validation:
 
     loss: float
     nll: float
+    source_use: float | None = None  # None: the validation set has one sentence
     bleu: float | None = None  # greedy
     characters: bool = False  # character BLEU: the language's tokeniser is not installed
     samples: Translated | None = None
@@ -43,12 +48,31 @@ class Validation:
             "valid_nll": self.nll,
             "valid_perplexity": self.perplexity,
         }
+        if self.source_use is not None:
+            value["valid_source_use"] = self.source_use
         return value if self.bleu is None else value | {"valid_bleu": round(self.bleu, 2)}
 
     def __str__(self) -> str:
         how = "greedy, of characters" if self.characters else "greedy"
         bleu = "" if self.bleu is None else f", BLEU {self.bleu:.1f} ({how})"
-        return f"validation loss {self.loss:.3f}, ppl {self.perplexity:.2f}{bleu}"
+        use = "" if self.source_use is None else f", source use {self.source_use:.2f}"
+        return f"validation loss {self.loss:.3f}, ppl {self.perplexity:.2f}{use}{bleu}"
+
+    def warning(self, step: int, config: TrainConfig, part: float) -> str:
+        """Return what to do if the source is not used though it should be by now, or "".
+
+        `part` is the fraction of the run that is done.
+        """
+        trained = step >= 2_000 or (part >= 0.25 and step >= FEWEST_STEPS)
+        used = self.source_use is None or self.source_use >= UNUSED
+        if used or not trained or step <= (config.ramp or config.warmup):
+            return ""
+        return (
+            f"warning: the decoder ignores the source (source use {self.source_use:.2f}; it should "
+            "exceed 0.5): check that the pairs belong together; if they do, train with a lower "
+            "learning rate (--set lr_scale=0.5) or, in a new run, other initial weights "
+            "(--set init=deepnet)"
+        )
 
 
 @torch.inference_mode()
@@ -57,27 +81,59 @@ def validate(gradient_step: GradientStep, corpus: Corpus, translate: int) -> Val
 
     If `translate` is 0, a few sentences are still translated as samples.
     """
-    loss, nll = measure_loss(gradient_step, corpus)
+    loss, nll = measure_loss(gradient_step, corpus.valid)
     if not math.isfinite(loss):
         return Validation(loss, nll)
+    use = measure_source_use(gradient_step, corpus.valid, nll)
     translated = translations(gradient_step.model, corpus, translate or SHOWN)
     bleu, language = None, corpus.languages[1]
     if translate:
         bleu = scoring.bleu(translated.outputs, translated.reference, language)
     characters = counts_characters(language)
-    return Validation(loss, nll, bleu, characters, spread(translated, SHOWN))
+    return Validation(loss, nll, use, bleu, characters, spread(translated, SHOWN))
 
 
 @torch.inference_mode()
-def measure_loss(gradient_step: GradientStep, corpus: Corpus) -> tuple[float, float]:
-    """Return the smoothed loss and the negative log-likelihood per token of the validation set."""
+def measure_loss(gradient_step: GradientStep, part: Split) -> tuple[float, float]:
+    """Return the smoothed loss and the negative log-likelihood per token of a split."""
     gradient_step.model.eval()
     smoothed = nll = tokens = 0.0
-    for batch in gradient_step.layout.evaluation_batches(corpus.valid):
+    for batch in gradient_step.layout.evaluation_batches(part):
         sums = gradient_step.objective(batch.to(gradient_step.device))
         smoothed, nll = smoothed + sums[0].item(), nll + sums[1].item()
         tokens += batch.target_tokens
     return smoothed / tokens, nll / tokens
+
+
+def measure_source_use(gradient_step: GradientStep, part: Split, nll: float) -> float | None:
+    """Return how much worse the model predicts targets after another sentence's source.
+
+    It is the increase of `nll`, the negative log-likelihood per token, on the first sentences: near
+    0 if the decoder ignores the source. None if there is only one sentence.
+    """
+    count = min(len(part), FOR_SOURCE_USE)
+    if count < 2:
+        return None
+    sentences = np.arange(count)
+    target = select(part.target, sentences)
+    if count < len(part):
+        nll = measure_loss(gradient_step, Split(select(part.source, sentences), target))[1]
+    others = select(part.source, next_longer(part.source.lengths[:count]))
+    return measure_loss(gradient_step, Split(others, target))[1] - nll
+
+
+def next_longer(lengths: Ints) -> Ints:
+    """Return, for each sentence, the next one in order of length; for the longest, the shortest."""
+    order = np.argsort(lengths, kind="stable")
+    following = np.empty_like(order)
+    following[order] = np.roll(order, -1)
+    return following
+
+
+def select(side: Side, sentences: Ints) -> Side:
+    """Return some sentences of a side."""
+    tokens, lengths = side.take(sentences)
+    return Side(tokens, np.append(0, lengths.cumsum()))
 
 
 def translations(model: Transducer, corpus: Corpus, count: int) -> Translated:

@@ -28,6 +28,8 @@ const CHARTS = [
     validation: "valid_bleu" },
   { key: "perplexity", title: "Perplexity", format: number(2), log: true, best: "lowest",
     training: "perplexity", validation: "valid_perplexity" },
+  { key: "source", title: "Source use", format: number(2), from0: true, best: "highest",
+    validation: "valid_source_use" },
   { key: "rate", title: "Learning rate", format: (value) => value.toExponential(2), log: false,
     from0: true, training: "learning_rate" },
   { key: "speed", title: "Tokens per second", format: whole, from0: true,
