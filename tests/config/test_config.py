@@ -45,7 +45,9 @@ PAPER: dict[type[Settings], dict[str, Any]] = {
         "joint": True,  # 5.1
         "subwords": "bpe",
         "batch_tokens": 25_000,
-        "beta1": 0.9,  # 5.3
+        "optimizer": "adam",  # 5.3
+        "schedule": "inverse-sqrt",
+        "beta1": 0.9,
         "beta2": 0.98,
         "epsilon": 1e-9,
         "warmup": 4000,

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from transduce.config import TrainConfig
-from transduce.training.optimizer import learning_rate, make_optimizer
+from transduce.training.optimizer import fit_ramp, learning_rate, make_optimizer
 
 PAPER = TrainConfig()
 
@@ -30,6 +30,32 @@ def test_cooldown_falls_in_a_straight_line_to_zero() -> None:
         for done in (0.0, 0.5, 0.75, 0.9, 1.0)
     ]
     assert factors == pytest.approx([1, 1, 0.5, 0.2, 0])
+
+
+def test_a_constant_schedule_is_equation_3_up_to_the_peak_and_keeps_it() -> None:
+    constant = PAPER.replace(schedule="constant", lr_scale=2.0)
+    for step in (1, 100, 3999, 4000):
+        assert learning_rate(step, 512, constant) == pytest.approx(
+            2 * learning_rate(step, 512, PAPER)
+        )
+    for step in (4001, 100_000):
+        assert learning_rate(step, 512, constant) == learning_rate(4000, 512, constant)
+
+
+def test_a_constant_schedule_with_a_cooldown_is_warm_up_stable_decay() -> None:
+    config = TrainConfig(warmup=10, schedule="constant", cooldown=0.2)
+    peak = (64 * 10) ** -0.5
+    rates = [learning_rate(step, 64, config, (step - 1) / 100) for step in (5, 10, 80, 91, 101)]
+    assert rates == pytest.approx([peak / 2, peak, peak, peak / 2, 0])
+
+
+def test_a_short_run_with_a_constant_schedule_reaches_the_same_peak_and_keeps_it() -> None:
+    before = TrainConfig(warmup=400, schedule="constant")
+    after = fit_ramp(before, 200)
+    assert after.ramp == 50
+    rates = [learning_rate(step, 512, after) for step in (25, 50, 51, 400, 9999)]
+    peak = learning_rate(400, 512, before)
+    assert rates == pytest.approx([peak / 2, peak, peak, peak, peak])
 
 
 def test_adam_has_the_papers_constants() -> None:

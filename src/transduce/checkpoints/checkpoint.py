@@ -167,12 +167,14 @@ def load_optimizer_state(
             raise BadRun(f"{path} does not fit the model: it has an unknown tensor {key}")
         weight = weights[name]
         expected = optimizer.state[weight].get(kind)
-        if expected is not None and expected.shape != value.shape:
+        if expected is None:
+            raise BadRun(f"{path} does not fit the optimizer: it has an unknown tensor {key}")
+        if expected.shape != value.shape:
             raise BadRun(
                 f"{path} does not fit the model: {key} is {tuple(value.shape)}, expected "
                 f"{tuple(expected.shape)}"
             )
-        optimizer.state[weight][kind] = value.to(weight.device, copy=True)
+        expected.copy_(value)
 
 
 def load_model(run: Path, config: RunConfig, device: torch.device) -> tuple[Transducer, str]:

@@ -41,9 +41,15 @@ class TrainConfig(Settings):
     )
     # Loss, optimizer and learning rate.
     eps_ls: float = setting(0.1, "label smoothing", "5.4")
+    optimizer: Literal["adam", "muon"] = setting(
+        "adam", "adam; muon: Muon for the matrices in the layers, Adam for all other weights", "5.3"
+    )
     beta1: float = setting(0.9, "Adam's beta1", "5.3")
     beta2: float = setting(0.98, "Adam's beta2", "5.3")
     epsilon: float = setting(1e-9, "Adam's epsilon", "5.3")
+    schedule: Literal["inverse-sqrt", "constant"] = setting(
+        "inverse-sqrt", "learning rate after the warm-up; constant: it keeps its peak", "5.3"
+    )
     warmup: int = setting(4000, "steps of rising learning rate (Eq. 3)", "5.3")
     warmup_cap: float = setting(0.25, "largest fraction of the run used for warmup; 1: no limit")
     ramp: int | None = setting(

@@ -5,7 +5,8 @@ settings      settings from the preset, the options, the data and the machine
 start         starting from a trained run
 trainer       one run, step by step
 gradient      the gradient of an update, computed as fast as the machine allows
-optimizer     Adam and the learning rate
+optimizer     Adam, Muon and the learning rate
+muon          Muon's updates of matrices
 validation    loss, perplexity and BLEU on the validation set
 log           the training log
 saving        checkpoints, written in the background on a GPU

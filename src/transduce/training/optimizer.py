@@ -1,4 +1,4 @@
-"""Adam and the learning rate (paper 5.3).
+"""The learning rate, Adam (paper 5.3), and Muon as an alternative.
 
 The contract of an optimizer here: `make_optimizer` returns it, and training sets its `found_inf`, a
 tensor on the device that is 1 if the gradient is not finite. In that case `step` must change
@@ -6,10 +6,14 @@ nothing: the host does not wait for the gradient, so it cannot decide. If an opt
 `found_inf`, its `reads_found_inf` is False; training then waits and does not call `step`.
 """
 
+from collections.abc import Iterable
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from transduce.config import TrainConfig
+from transduce.training.muon import blocks_in_layers, make_stacks
 
 
 def learning_rate(step: int, d_model: int, config: TrainConfig, done: float = 0.0) -> float:
@@ -17,14 +21,16 @@ def learning_rate(step: int, d_model: int, config: TrainConfig, done: float = 0.
 
     Paper: 5.3, Eq. 3, d_model^-0.5 * min(step^-0.5, step * warmup^-1.5).
     Differs: with `ramp`, the rate rises to the same peak in fewer steps and stays there until step
-    `warmup`. With `cooldown` > 0, the rate falls linearly to 0 over that last fraction of the run,
-    which short runs need; `done` is the fraction of the run before this update.
+    `warmup`. With `schedule` "constant", it keeps its peak after the warm-up. With `cooldown` > 0,
+    the rate falls linearly to 0 over that last fraction of the run, which short runs need; `done`
+    is the fraction of the run before this update. Both together are warm-up-stable-decay (WSD).
     """
     warmup = config.warmup
+    fall = warmup**-0.5 if config.schedule == "constant" else step**-0.5
     rise = step * warmup**-1.5
     if config.ramp is not None and config.ramp < warmup:
         rise = min(1.0, step / config.ramp) * warmup**-0.5
-    rate: float = d_model**-0.5 * min(step**-0.5, rise) * config.lr_scale
+    rate: float = d_model**-0.5 * min(fall, rise) * config.lr_scale
     if config.cooldown:
         rate *= min(1.0, (1.0 - done) / config.cooldown)
     return rate
@@ -33,8 +39,8 @@ def learning_rate(step: int, d_model: int, config: TrainConfig, done: float = 0.
 def fit_ramp(config: TrainConfig, steps: int) -> TrainConfig:
     """Return settings whose rate rises for at most the fraction `warmup_cap` of `steps`.
 
-    Only the rise gets steeper. The peak and the rates after it follow Eq. 3, so a run that is given
-    more steps later continues as if it had been planned with them.
+    Only the rise gets steeper. The peak and the rates after step `warmup` stay the same, so a run
+    that is given more steps later continues as if it had been planned with them.
     """
     ramp = max(1, int(config.warmup_cap * steps))
     if config.warmup_cap == 1 or config.ramp is not None or config.warmup <= ramp:
@@ -43,9 +49,21 @@ def fit_ramp(config: TrainConfig, steps: int) -> TrainConfig:
 
 
 class Adam(torch.optim.Adam):
-    """The paper's optimizer, with torch's fused kernel."""
+    """The paper's optimizer, with torch's fused kernel; its rate is set before every step."""
 
     found_inf: Tensor | None = None  # torch reads this attribute; GradScaler also sets it
+
+    def __init__(self, parameters: Iterable[nn.Parameter], config: TrainConfig) -> None:
+        """Allocate the moments, so that the free memory is known before the first step."""
+        parameters = list(parameters)
+        betas = config.beta1, config.beta2
+        super().__init__(parameters, lr=0.0, betas=betas, eps=config.epsilon, fused=True)
+        for parameter in parameters:
+            self.state[parameter] = {
+                "step": torch.zeros((), device=parameter.device),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }
 
     @property
     def reads_found_inf(self) -> bool:
@@ -54,22 +72,44 @@ class Adam(torch.optim.Adam):
         return weight.device.type != "mps"
 
 
-def make_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
-    """Return the paper's optimizer; its learning rate is set before every step.
+class Muon(Adam):
+    """Muon for the matrices in the layers, Adam for all other weights, at the same rate.
 
-    Its memory is allocated now, so that the free memory is known before the first step.
+    Differs: the paper uses Adam for all weights.
     """
-    optimizer = Adam(
-        model.parameters(),
-        lr=0.0,
-        betas=(config.beta1, config.beta2),
-        eps=config.epsilon,
-        fused=True,
-    )
-    for parameter in model.parameters():
-        optimizer.state[parameter] = {
-            "step": torch.zeros((), device=parameter.device),
-            "exp_avg": torch.zeros_like(parameter),
-            "exp_avg_sq": torch.zeros_like(parameter),
-        }
-    return optimizer
+
+    def __init__(self, model: nn.Module, config: TrainConfig) -> None:
+        blocks = blocks_in_layers(model)
+        matrices = {block.weight for block in blocks}
+        super().__init__((w for w in model.parameters() if w not in matrices), config)
+        device = blocks[0].weight.device
+        self.found_inf = torch.zeros((), device=device)
+        self.stacks = make_stacks(blocks, iteration_dtype(device, config))
+        for stack in self.stacks:
+            for block, momentum in zip(stack.blocks, stack.momentum, strict=True):
+                self.state[block.weight][f"momentum_{block.number}"] = momentum
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """Update all weights; if `found_inf` is 1, change nothing."""
+        loss = super().step(closure)
+        assert self.found_inf is not None
+        rate, applied = self.param_groups[0]["lr"], 1 - self.found_inf
+        for stack in self.stacks:
+            stack.step(rate, applied)
+        return loss
+
+
+def iteration_dtype(device: torch.device, config: TrainConfig) -> torch.dtype:
+    """Return the precision of Newton-Schulz iterations, for which bf16 is enough."""
+    narrow = device.type == "cuda" and config.precision != "float32"
+    if narrow and torch.cuda.is_bf16_supported(including_emulation=False):
+        return torch.bfloat16
+    return torch.float32
+
+
+def make_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
+    """Return the optimizer of `config.optimizer`."""
+    if config.optimizer == "muon":
+        return Muon(model, config)
+    return Adam(model.parameters(), config)

@@ -133,7 +133,9 @@ def _describe_training(train: TrainConfig) -> str:
     return (
         f"batches of {train.batch_tokens:,} tokens per side, {length}, "
         f"warm-up {pluralize(train.warmup, 'step')}"
+        + (", then a constant learning rate" if train.schedule == "constant" else "")
         + (f", cool-down over the last {train.cooldown:.0%}" if train.cooldown else "")
+        + (", Muon" if train.optimizer == "muon" else "")
         + f", seed {train.seed}"
         + (f", {pluralize(train.threads, 'thread')}" if train.threads else "")
     )
