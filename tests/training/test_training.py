@@ -24,7 +24,6 @@ from transduce.system.progress import Silent
 from transduce.training.distributed.processes import Processes
 from transduce.training.gradient import GradientStep, Objective
 from transduce.training.optimizer import Adam
-from transduce.training.settings import choose_preset
 from transduce.training.train import train
 from transduce.training.trainer import Trainer
 
@@ -270,11 +269,3 @@ def test_settings_of_the_wrong_type_are_refused_before_anything_is_written(
     with pytest.raises(BadSetting, match=f"^{message}"):
         train(*upper_case_pairs, out=tmp_path / "run", preset="tiny", device="cpu", **arguments)
     assert not (tmp_path / "run").exists()
-
-
-def test_presets_are_chosen_by_data_and_machine() -> None:
-    cpu, cuda = torch.device("cpu"), torch.device("cuda")
-    assert choose_preset(29_000, cpu) == "tiny"
-    assert choose_preset(500_000, cpu) == "small"
-    assert choose_preset(29_000, cuda) == "small"
-    assert choose_preset(4_500_000, cuda) == "base"

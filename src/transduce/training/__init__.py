@@ -2,6 +2,7 @@
 
 train         train(): prepare the corpus, begin or resume a run
 settings      settings from the preset, the options, the data and the machine
+defaults      what is chosen if no preset is named, by the size of the data
 start         starting from a trained run
 trainer       one run, step by step
 gradient      the gradient of an update, computed as fast as the machine allows

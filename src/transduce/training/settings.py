@@ -20,6 +20,7 @@ from transduce.system.formatting import format_duration, pluralize
 from transduce.system.processes import cores
 from transduce.system.progress import Progress
 from transduce.text.languages import guess_languages
+from transduce.training.defaults import Row, choose_row
 from transduce.training.start import Start
 
 START_LR_SCALE = 0.3  # factor on the learning rate if a run starts from a trained model
@@ -71,8 +72,10 @@ def new_config(
     start: Start | None = None,
 ) -> RunConfig:
     """Choose settings that are not given, based on the data and the machine, and report them."""
-    name = preset or choose_preset(len(corpus.train), device)
-    model, train = configure(find_preset(name), settings, start)
+    row = (
+        Row(len(corpus.train), preset, {}) if preset else choose_row(len(corpus.train), device.type)
+    )
+    model, train = configure(row.to_preset(), settings, start)
     trained = start if start and start.weights else None
     if not (trained or corpus.codec.joint or "tie" in settings):
         model = model.replace(tie="decoder")
@@ -94,13 +97,13 @@ def new_config(
         )
     chosen = "" if preset else f", for {len(corpus.train):,} pairs on {device.type}"
     loaded = f", with the model of {trained.run}" if trained else ""
-    progress.say(f"preset {name}{chosen}{loaded}: {_describe_model(model)}")
+    progress.say(f"{row}{chosen}{loaded}: {_describe_model(model)}")
     progress.say(_describe_training(train))
     return RunConfig(
         model=model,
         train=train,
         languages=corpus.languages,
-        preset=name,
+        preset=row.preset,
         device=device.type,
         versions={
             "transduce": __version__,
@@ -210,13 +213,6 @@ def choose_languages(
             f"{'-'.join(known)}: is this the right text, in this order? (--languages settles it)"
         )
     return known
-
-
-def choose_preset(pairs: int, device: torch.device) -> str:
-    """Choose a preset for this number of pairs and this device."""
-    if device.type == "cuda":
-        return "base" if pairs >= 200_000 else "small"
-    return "small" if pairs >= 200_000 else "tiny"
 
 
 def _limited_as_set(train: TrainConfig, settings: Mapping[str, Value]) -> TrainConfig:

@@ -1,0 +1,53 @@
+"""The settings of a run for which no preset is named, by the number of pairs and the device.
+
+The table was measured with 10,000, 29,000, 100,000 and 560,000 pairs (docs/results.md). The fewer
+pairs, the more regularisation and the more passes over the data; a CPU trains a model that fits
+into about 20 minutes. The vocabulary also follows from the size of the text
+(`subwords.default_vocabulary_size`).
+
+Differs: the paper has one setting for 4.5 million pairs. A preset that is named is never changed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from transduce.presets import Preset, find_preset
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The preset for at most this many pairs, and the settings that differ from it."""
+
+    pairs: float
+    preset: str
+    settings: Mapping[str, Any]
+
+    def to_preset(self) -> Preset:
+        """Return the preset with the settings of this row."""
+        preset = find_preset(self.preset)
+        model = {
+            name: value for name, value in self.settings.items() if hasattr(preset.model, name)
+        }
+        train = {name: value for name, value in self.settings.items() if name not in model}
+        return Preset(model=preset.model.replace(**model), train=preset.train.replace(**train))
+
+    def __str__(self) -> str:
+        changes = ", ".join(f"{name} {value:g}" for name, value in self.settings.items())
+        return f"preset {self.preset}" + (f" with {changes}" if changes else "")
+
+
+GPU = (
+    Row(60_000, "small", {"P_drop": 0.5, "batch_tokens": 12_000, "steps": 9_000}),
+    Row(200_000, "small", {"P_drop": 0.3, "batch_tokens": 12_000}),
+    Row(float("inf"), "base", {}),
+)
+CPU = (
+    Row(200_000, "tiny", {}),
+    Row(float("inf"), "small", {}),
+)
+
+
+def choose_row(pairs: int, device: str) -> Row:
+    """Return the row for this number of pairs on a device: `cuda`, `cpu` or `mps`."""
+    return next(row for row in (GPU if device == "cuda" else CPU) if pairs <= row.pairs)

@@ -1,0 +1,60 @@
+"""What is chosen if no preset is named."""
+
+from pathlib import Path
+
+import pytest
+
+from transduce.errors import BadSetting
+from transduce.presets import PRESETS, find_preset
+from transduce.runs.folder import RunConfig
+from transduce.training.defaults import CPU, GPU, choose_row
+from transduce.training.train import train
+
+ROWS = (*GPU, *CPU)
+Files = tuple[Path, Path]
+
+
+@pytest.mark.parametrize("table", [GPU, CPU])
+def test_every_number_of_pairs_has_a_row(table: tuple[object, ...]) -> None:
+    device = "cuda" if table is GPU else "cpu"
+    limits = [row.pairs for row in ROWS if row in table]
+    assert limits == sorted(limits)
+    assert [choose_row(int(limit), device).pairs for limit in limits[:-1]] == limits[:-1]
+    assert choose_row(10**9, device).pairs == limits[-1] == float("inf")
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_a_row_is_its_preset_with_its_settings(row: object) -> None:
+    assert row in ROWS
+    chosen = next(each for each in ROWS if each is row)
+    preset, before = chosen.to_preset(), find_preset(chosen.preset)
+    values = preset.model.to_json() | preset.train.to_json()
+    expected = before.model.to_json() | before.train.to_json() | dict(chosen.settings)
+    assert values == expected
+
+
+def test_a_large_corpus_on_a_gpu_gets_the_paper() -> None:
+    row = choose_row(4_500_000, "cuda")
+    assert row.to_preset() == PRESETS["base"]
+
+
+def test_settings_that_are_given_replace_those_that_are_chosen(
+    upper_case_pairs: Files, tmp_path: Path
+) -> None:
+    row = choose_row(10, "cpu")
+    run = train(
+        *upper_case_pairs, out=tmp_path / "run", device="cpu", steps=1, settings={"P_drop": 0.35}
+    )
+    config = RunConfig.load(run)
+    assert config.preset == row.preset
+    assert config.model.P_drop == 0.35
+    assert (config.train.steps, config.train.average) == (1, row.to_preset().train.average)
+
+
+def test_a_named_preset_is_not_changed(upper_case_pairs: Files, tmp_path: Path) -> None:
+    run = train(*upper_case_pairs, out=tmp_path / "run", device="cpu", steps=1, preset="tiny")
+    config, preset = RunConfig.load(run), find_preset("tiny")
+    assert config.model.P_drop == preset.model.P_drop
+    assert config.train.batch_tokens == preset.train.batch_tokens
+    with pytest.raises(BadSetting, match="started with the preset tiny, not small"):
+        train(*upper_case_pairs, out=run, device="cpu", steps=2, preset="small")
