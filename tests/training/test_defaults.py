@@ -7,30 +7,26 @@ import pytest
 from transduce.errors import BadSetting
 from transduce.presets import PRESETS, find_preset
 from transduce.runs.folder import RunConfig
-from transduce.training.defaults import CPU, GPU, choose_row
+from transduce.training.defaults import CPU, GPU, Row, choose_row
 from transduce.training.train import train
 
 ROWS = (*GPU, *CPU)
 Files = tuple[Path, Path]
 
 
-@pytest.mark.parametrize("table", [GPU, CPU])
-def test_every_number_of_pairs_has_a_row(table: tuple[object, ...]) -> None:
-    device = "cuda" if table is GPU else "cpu"
-    limits = [row.pairs for row in ROWS if row in table]
+@pytest.mark.parametrize(("table", "device"), [(GPU, "cuda"), (CPU, "cpu"), (CPU, "mps")])
+def test_every_number_of_pairs_has_a_row(table: tuple[Row, ...], device: str) -> None:
+    limits = [row.pairs for row in table]
     assert limits == sorted(limits)
-    assert [choose_row(int(limit), device).pairs for limit in limits[:-1]] == limits[:-1]
-    assert choose_row(10**9, device).pairs == limits[-1] == float("inf")
+    assert [choose_row(int(limit), device) for limit in limits[:-1]] == list(table[:-1])
+    assert [choose_row(int(limit) + 1, device) for limit in limits[:-1]] == list(table[1:])
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
-def test_a_row_is_its_preset_with_its_settings(row: object) -> None:
-    assert row in ROWS
-    chosen = next(each for each in ROWS if each is row)
-    preset, before = chosen.to_preset(), find_preset(chosen.preset)
+def test_a_row_is_its_preset_with_its_settings(row: Row) -> None:
+    preset, before = row.to_preset(), find_preset(row.preset)
     values = preset.model.to_json() | preset.train.to_json()
-    expected = before.model.to_json() | before.train.to_json() | dict(chosen.settings)
-    assert values == expected
+    assert values == before.model.to_json() | before.train.to_json() | dict(row.settings)
 
 
 def test_a_large_corpus_on_a_gpu_gets_the_paper() -> None:

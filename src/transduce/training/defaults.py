@@ -10,8 +10,8 @@ Differs: the paper has one setting for 4.5 million pairs. A preset that is named
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from transduce.config import apply_settings
 from transduce.presets import Preset, find_preset
 
 
@@ -21,16 +21,13 @@ class Row:
 
     pairs: float
     preset: str
-    settings: Mapping[str, Any]
+    settings: Mapping[str, float]
 
     def to_preset(self) -> Preset:
         """Return the preset with the settings of this row."""
         preset = find_preset(self.preset)
-        model = {
-            name: value for name, value in self.settings.items() if hasattr(preset.model, name)
-        }
-        train = {name: value for name, value in self.settings.items() if name not in model}
-        return Preset(model=preset.model.replace(**model), train=preset.train.replace(**train))
+        model, train = apply_settings(self.settings, preset.model, preset.train)
+        return Preset(model=model, train=train)
 
     def __str__(self) -> str:
         changes = ", ".join(f"{name} {value:g}" for name, value in self.settings.items())

@@ -72,9 +72,8 @@ def new_config(
     start: Start | None = None,
 ) -> RunConfig:
     """Choose settings that are not given, based on the data and the machine, and report them."""
-    row = (
-        Row(len(corpus.train), preset, {}) if preset else choose_row(len(corpus.train), device.type)
-    )
+    pairs = len(corpus.train)
+    row = Row(pairs, preset, {}) if preset else choose_row(pairs, device.type)
     model, train = configure(row.to_preset(), settings, start)
     trained = start if start and start.weights else None
     if not (trained or corpus.codec.joint or "tie" in settings):
@@ -95,7 +94,7 @@ def new_config(
             f"lr_scale {train.lr_scale:g}, {START_LR_SCALE:g} times the preset's, to keep what the "
             "model has learned: a higher one learns the new text faster, and forgets faster"
         )
-    chosen = "" if preset else f", for {len(corpus.train):,} pairs on {device.type}"
+    chosen = "" if preset else f", for {pairs:,} pairs on {device.type}"
     loaded = f", with the model of {trained.run}" if trained else ""
     progress.say(f"{row}{chosen}{loaded}: {_describe_model(model)}")
     progress.say(_describe_training(train))
