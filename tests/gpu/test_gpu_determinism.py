@@ -37,6 +37,7 @@ WAYS: dict[str, tuple[str, dict[str, str]]] = {
     "dropout in attention": ("small", {"attention_dropout": "0.1"}),
     "layers computed again": ("small", {"recompute": "true"}),
     "additive attention": ("small", {"attention": "additive"}),
+    "Muon": ("small", {"optimizer": "muon"}),
     "in pieces": ("small", {"accumulate": "3"}),
     "cuDNN's LSTM": ("recurrent-tiny", {"N": "1"}),
     "ConvS2S": ("convs2s-tiny", {}),
@@ -44,6 +45,7 @@ WAYS: dict[str, tuple[str, dict[str, str]]] = {
 }
 # A schedule that does not depend on the number of steps.
 STOPPED = {"validate_every": "10", "cooldown": "0", "warmup": "10"}
+OPTIMIZERS = ("adam", "muon")
 # Runs commands one after the other in one process.
 COMMANDS = """
 import json, sys
@@ -79,11 +81,13 @@ def runs(tiny_files: Files, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("first", "second")
         for share in (0, 1)
     ]
-    plans[1].append(command(tiny_files, folder / "whole", "small", **STOPPED))
+    for optimizer in OPTIMIZERS:
+        changes = {**STOPPED, "optimizer": optimizer}
+        plans[1].append(command(tiny_files, folder / optimizer / "whole", "small", **changes))
+        for steps in ("20", "30"):
+            out = folder / optimizer / "stopped"
+            plans[3].append(command(tiny_files, out, "small", **changes, steps=steps))
     plans[2].append(command(tiny_files, folder / "another seed", "small", seed="2"))
-    for steps in ("20", "30"):
-        words = command(tiny_files, folder / "stopped", "small", **STOPPED, steps=steps)
-        plans[3].append(words)
     started = []
     for number, plan in enumerate(plans):
         (folder / f"{number}.json").write_text(json.dumps(plan))
@@ -108,8 +112,9 @@ def test_the_same_seed_gives_the_same_bits(way: str, runs: Path) -> None:
     assert first == second
 
 
-def test_a_run_that_was_stopped_gives_the_same_bits(runs: Path) -> None:
-    assert learned(runs / "whole") == learned(runs / "stopped")
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_run_that_was_stopped_gives_the_same_bits(optimizer: str, runs: Path) -> None:
+    assert learned(runs / optimizer / "whole") == learned(runs / optimizer / "stopped")
 
 
 def test_another_seed_gives_other_bits(runs: Path) -> None:

@@ -26,7 +26,6 @@ from transduce.training.muon import COEFFICIENTS, MOMENTUM, Block, orthogonalise
 from transduce.training.optimizer import Muon, make_optimizer
 from transduce.training.trainer import Trainer
 
-MUON = TrainConfig(optimizer="muon")
 RATE = 0.01
 
 
@@ -60,8 +59,8 @@ def random_gradients(model: nn.Module, seed: int) -> None:
         parameter.grad = torch.randn_like(parameter)
 
 
-def muon_of(model: nn.Module) -> Muon:
-    optimizer = make_optimizer(model, MUON)
+def muon_of(model: nn.Module, **settings: Any) -> Muon:
+    optimizer = make_optimizer(model, TrainConfig(optimizer="muon", **settings))
     assert isinstance(optimizer, Muon)
     for group in optimizer.param_groups:
         group["lr"] = RATE
@@ -115,6 +114,25 @@ def test_an_update_has_the_size_of_adams() -> None:
         if "momentum_0" in optimizer.state[weight]:
             change = (weight - weights_of(before)[name]).square().mean().sqrt().item() / RATE
             assert change == pytest.approx(0.2, rel=0.25)
+
+
+def test_weight_decay_is_decoupled() -> None:
+    """Weights shrink by the rate times the decay, whatever the gradient; not in skipped updates."""
+    plain, decayed = small_model(), small_model()
+    before = [block.weight.detach()[block.rows].clone() for block in all_blocks(muon_of(plain))]
+    optimizers = muon_of(plain), muon_of(decayed, weight_decay=0.1)
+    for model, optimizer in zip((plain, decayed), optimizers, strict=True):
+        random_gradients(model, 0)
+        optimizer.step()
+    blocks = zip(*map(all_blocks, optimizers), before, strict=True)
+    for block, other, weight in blocks:
+        difference = block.weight.detach()[block.rows] - other.weight.detach()[other.rows]
+        torch.testing.assert_close(difference, RATE * 0.1 * weight, rtol=0, atol=1e-7)
+    kept = values(block.weight for block in all_blocks(optimizers[1]))
+    assert optimizers[1].found_inf is not None
+    optimizers[1].found_inf.fill_(1)
+    optimizers[1].step()
+    assert values(block.weight for block in all_blocks(optimizers[1])) == kept
 
 
 def test_embeddings_norms_biases_and_vectors_are_adams() -> None:

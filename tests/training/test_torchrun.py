@@ -114,6 +114,15 @@ def test_two_processes_learn_what_one_learns(alone: Path, pair: tuple[Path, Resu
 
 
 @pytest.mark.long
+def test_two_processes_learn_the_same_with_muon(tiny_files: Files, tmp_path: Path) -> None:
+    changes = {"optimizer": "muon", "schedule": "constant"}
+    alone = run_alone(tiny_files, tmp_path / "alone", **changes)
+    result = run(tiny_files, tmp_path / "run", 2, **changes)
+    assert result.status == 0, result.stderr
+    require_equal(tmp_path / "run", alone)
+
+
+@pytest.mark.long
 def test_two_processes_learn_the_same_in_more_micro_batches(
     tiny_files: Files, alone: Path, tmp_path: Path
 ) -> None:

@@ -82,6 +82,7 @@ class Muon(Adam):
         blocks = blocks_in_layers(model)
         matrices = {block.weight for block in blocks}
         super().__init__((w for w in model.parameters() if w not in matrices), config)
+        self.decay = config.weight_decay
         device = blocks[0].weight.device
         self.found_inf = torch.zeros((), device=device)
         self.stacks = make_stacks(blocks, iteration_dtype(device, config))
@@ -96,7 +97,7 @@ class Muon(Adam):
         assert self.found_inf is not None
         rate, applied = self.param_groups[0]["lr"], 1 - self.found_inf
         for stack in self.stacks:
-            stack.step(rate, applied)
+            stack.step(rate, self.decay, applied)
         return loss
 
 
