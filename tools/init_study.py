@@ -34,6 +34,7 @@ from transduce.runs.folder import RunConfig
 from transduce.system.devices import choose_device
 from transduce.system.processes import cores
 from transduce.system.progress import Silent
+from transduce.text.corpora import CorpusText
 from transduce.training.optimizer import fit_ramp
 from transduce.training.trainer import Trainer
 from transduce.training.validation import measure_loss, measure_source_use, select
@@ -217,7 +218,8 @@ def main(arguments: list[str] | None = None) -> None:
     for init in inits:  # refuses mistakes before anything is prepared
         model, train = apply_settings(settings | {"init": init}, preset.model, preset.train)
     prepare(
-        *(options.source, options.target, options.corpus),
+        [CorpusText(options.source, options.target)],
+        options.corpus,
         valid=options.valid and tuple(options.valid),
         languages=(options.source.suffix[1:] or "src", options.target.suffix[1:] or "tgt"),
         train=train,

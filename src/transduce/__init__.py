@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from transduce.parsing.parser import Parser
     from transduce.parsing.training import train_parser
     from transduce.parsing.trees import Tree
+    from transduce.text.corpora import CorpusText
     from transduce.training.train import train
     from transduce.translation.translation import Candidate, Translation
     from transduce.translation.translator import Translator
@@ -47,6 +48,7 @@ MODULES = {
     "BadRun": "errors",
     "BadSetting": "errors",
     "Candidate": "translation.translation",
+    "CorpusText": "text.corpora",
     "Diverged": "errors",
     "Inspection": "inspection.inspector",
     "Inspector": "inspection.inspector",
@@ -75,6 +77,7 @@ __all__ = [
     "BadRun",
     "BadSetting",
     "Candidate",
+    "CorpusText",
     "Diverged",
     "Inspection",
     "Inspector",

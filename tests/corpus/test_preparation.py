@@ -20,7 +20,7 @@ from small_corpora import (
 )
 
 from transduce.config import TrainConfig
-from transduce.corpus import encoding, preparation
+from transduce.corpus import encoding, learning, scanning
 from transduce.corpus.inputs import InputText
 from transduce.corpus.token_files import SUBWORDS, TOKEN_FILES, open_corpus
 from transduce.errors import BadInput
@@ -102,8 +102,8 @@ def test_one_percent_but_at_least_one_pair_is_held_out(
 def test_the_number_of_held_out_pairs_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert preparation.MAX_HELD_OUT == 2000
-    monkeypatch.setattr(preparation, "MAX_HELD_OUT", 3)
+    assert scanning.MAX_HELD_OUT == 2000
+    monkeypatch.setattr(scanning, "MAX_HELD_OUT", 3)
     pairs = make_pairs(900)
     corpus = make(write_tsv(tmp_path / "text.tsv", pairs), tmp_path / "corpus")
     held_out = decode_pairs(corpus.valid, corpus.codec)
@@ -112,7 +112,9 @@ def test_the_number_of_held_out_pairs_is_limited(
     assert {*pairs} == {*held_out, *decode_pairs(corpus.train, corpus.codec)}
     indices = {seed: [] for seed in range(20)}  # type: dict[int, list[int]]
     for seed in indices:
-        scan = preparation._scan(InputText(tmp_path / "text.tsv", None, [], ""), seed, Silent())
+        scan = scanning.scan_text(
+            InputText(tmp_path / "text.tsv", None, [], "", tsv=True), seed, Silent()
+        )
         indices[seed] = [pairs.index(pair) for pair in scan.candidates]
     assert len({tuple(found) for found in indices.values()}) == 20
     assert 300 < np.mean(list(indices.values())) < 600, "drawn from all of the text"
@@ -251,7 +253,7 @@ def test_subwords_of_a_large_text_are_learned_from_a_sample(
     words = [f"w{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(300)]
     text = write_tsv(tmp_path / "text.tsv", [(f"{word} {word}", word) for word in words])
     train = TrainConfig(vocabulary=5000)
-    monkeypatch.setattr(preparation, "LEARN_CHARACTERS", 1000)
+    monkeypatch.setattr(learning, "LEARN_CHARACTERS", 1000)
     sampled = make(text, tmp_path / "sampled", train=train)
     again = make(text, tmp_path / "again", train=train)
     monkeypatch.undo()

@@ -14,6 +14,7 @@ from transduce.corpus.token_files import (
 )
 from transduce.subwords import EOS, Codec
 from transduce.system.progress import Advance, Silent
+from transduce.text.corpora import CorpusText
 
 Pair = tuple[str, str]
 
@@ -64,7 +65,7 @@ def write_tsv(path: Path, pairs: list[Pair]) -> Path:
 def make(text: Path | str, folder: Path, **changes: Any) -> Corpus:
     """Prepare a corpus from one TSV with settings for small texts."""
     arguments = {"languages": ("en", "de"), "train": TRAIN, "max_len": 100, **changes}
-    return prepare(text, arguments.pop("target", None), folder, **arguments)
+    return prepare([CorpusText(text, arguments.pop("target", None))], folder, **arguments)
 
 
 def decode_pairs(split: Split, codec: Codec) -> list[Pair]:

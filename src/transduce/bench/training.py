@@ -42,6 +42,7 @@ from transduce.system.devices import choose_device
 from transduce.system.formatting import pluralize
 from transduce.system.progress import Progress, Silent
 from transduce.system.signals import signals_as_interrupt
+from transduce.text.corpora import CorpusText
 from transduce.text.languages import guess_languages
 from transduce.training.distributed.processes import Processes
 from transduce.training.gradient import GradientStep
@@ -129,8 +130,7 @@ class TrainingText:
             return corpus
         assert self.source is not None
         return prepare(
-            self.source,
-            self.target,
+            [CorpusText(self.source, self.target)],
             folder,
             languages=guess_languages(self.source, self.target),
             train=train,

@@ -16,6 +16,7 @@ EXAMPLES = """
 transduce train train.en train.de --out runs/en-de
 transduce train pairs.tsv --out run --valid dev.en dev.de --time 30m
 transduce train train.en train.de --out run --preset small --set d_ff=2048 --set P_drop=0.2
+transduce train --corpus news.tsv --corpus docs.tsv=0.5 --corpus talks.en,talks.de=4 --out run
 transduce train law.en law.de --out runs/law --from runs/en-de --extend-vocabulary 500
 transduce train --recipe multi30k-en-de --out runs/multi30k
 torchrun --nproc-per-node 4 -m transduce train train.en train.de --out run
@@ -59,6 +60,11 @@ class TrainOptions:
     """Options for the run folder, the validation text, the preset and the machine."""
 
     out: Path = option("The run folder.", "--out", "-o", default=...)
+    corpus: list[str] | None = option(
+        "A text to train on, with its weight: how often a sentence is seen per epoch (default: "
+        "1). Repeatable.",
+        metavar="FILE[,FILE][=WEIGHT]",
+    )
     valid: tuple[str, str] | None = option(
         "Validation text, both sides. Default: 1% held out, at most 2,000 pairs."
     )
@@ -121,32 +127,40 @@ def train(
     """
     overrides = options.overrides(start, settings.parsed(options.batch))
     if recipe.recipe is not None:
-        if source is not None:
-            raise BadInput(
-                f"{source} and --recipe {recipe.recipe} name two texts: give one of them"
-            )
+        for given in (source, *(options.corpus or [])[:1]):
+            if given is not None:
+                raise BadInput(
+                    f"{given} and --recipe {recipe.recipe} name two texts: give one of them"
+                )
         _follow(recipe.recipe, recipe.data, overrides, options)
-    elif source is None:
-        raise typer.BadParameter("expected two texts to learn from, or --recipe NAME")
+    elif source is None and not options.corpus:
+        raise typer.BadParameter("expected two texts to learn from, --corpus, or --recipe NAME")
     elif recipe.data is not None:
         raise BadInput("--data is the folder of a recipe's data: give --recipe too")
     else:
-        _train((source, target), overrides, options)
+        _train(source, target, overrides, options)
 
 
-def _train(texts: tuple[str, str | None], overrides: "Overrides", options: TrainOptions) -> None:
+def _train(
+    source: str | None, target: str | None, overrides: "Overrides", options: TrainOptions
+) -> None:
     """Train on text files."""
     from transduce.presets import find_preset
     from transduce.recipes.data import require_texts
+    from transduce.text.corpora import CorpusText
 
-    require_texts(texts, overrides.valid)  # mistyped names are refused before torch is imported
+    corpora = [] if source is None else [CorpusText(source, target)]
+    corpora += map(CorpusText.parse, options.corpus or [])
+    require_texts(
+        *(corpus.files for corpus in corpora), overrides.valid
+    )  # mistyped names are refused before torch is imported
     find_preset(overrides.preset or "base")
     from transduce.system.progress import console_progress
     from transduce.training import train as training
 
     progress = console_progress()
     run = training.train(
-        *texts,
+        corpora=corpora,
         out=options.out,
         start=overrides.start,
         extend_vocabulary=overrides.extend_vocabulary,

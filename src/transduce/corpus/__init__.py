@@ -2,6 +2,8 @@
 
 inputs        the texts that a corpus is made from, and whether they have changed
 quality       warnings about copies, repeats and leaked validation pairs
+scanning      the first pass: counts, problems, pairs to hold out
+learning      learning subwords from the texts
 encoding      encoding pairs of sentences into token files
 token_files   the files of a corpus, and opening them
 preparation   from text to a corpus: `prepare`

@@ -3,7 +3,7 @@
 import contextlib
 import itertools
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,37 +40,45 @@ class LengthRules:
         return over_long, ~over_long & (longer > self.max_skew * shorter + 10)
 
 
+@dataclass(frozen=True)
+class Part:
+    """The pairs of one corpus in a split."""
+
+    pairs: Iterable[Pair]
+    held_out: Set[str] = frozenset()  # keys of pairs to drop, from all corpora
+    own: int = 0  # how many of them were held out of this corpus
+
+
 def write_split(
-    split: str,
-    pairs: Iterable[Pair],
-    *,
-    held_out: set[str],
-    codec: Codec,
-    rules: LengthRules,
-    folder: Path,
-) -> Counts:
-    """Encode pairs into the four files of a split, and count kept and dropped pairs."""
-    dropped = dict.fromkeys(REASONS, 0)
-    kept = 0
+    split: str, parts: Iterable[Part], *, codec: Codec, rules: LengthRules, folder: Path
+) -> list[Counts]:
+    """Encode corpora into the four files of a split; count the kept and dropped pairs of each."""
     with contextlib.ExitStack() as stack:
         dtype = token_type_of(codec)
         sides = [_SideWriter(folder / f"{split}.{side}", dtype, stack) for side in SIDES]
-        usable = drop_unusable(pairs, held_out, dropped)
-        for encoded in _encode_batches(codec, batches(usable)):
-            over_long, skewed = rules.check(*map(lengths_of, encoded))
-            dropped[OVER_LONG] += int(over_long.sum())
-            dropped[SKEWED] += int(skewed.sum())
-            keep = ~(over_long | skewed)
-            kept += int(keep.sum())
-            for side, sentences in zip(sides, encoded, strict=True):
-                side.append(list(itertools.compress(sentences, keep)))
-    dropped[DUPLICATE] -= len(held_out)  # the held-out pairs themselves are not duplicates
+        return [_write_part(part, sides, codec, rules) for part in parts]
+
+
+def _write_part(part: Part, sides: list["_SideWriter"], codec: Codec, rules: LengthRules) -> Counts:
+    dropped = dict.fromkeys(REASONS, 0)
+    before = [side.begin_part() for side in sides]
+    kept = 0
+    usable = drop_unusable(part.pairs, part.held_out, dropped)
+    for encoded in _encode_batches(codec, batches(usable)):
+        over_long, skewed = rules.check(*map(lengths_of, encoded))
+        dropped[OVER_LONG] += int(over_long.sum())
+        dropped[SKEWED] += int(skewed.sum())
+        keep = ~(over_long | skewed)
+        kept += int(keep.sum())
+        for side, sentences in zip(sides, encoded, strict=True):
+            side.append(list(itertools.compress(sentences, keep)))
+    dropped[DUPLICATE] -= part.own  # the held-out pairs themselves are not duplicates
     source, target = sides
     return Counts(
         read=kept + sum(dropped.values()),
         pairs=kept,
-        source_tokens=source.size,
-        target_tokens=target.size,
+        source_tokens=source.size - before[0],
+        target_tokens=target.size - before[1],
         source_longest=source.longest,
         target_longest=target.longest,
         dropped=dropped,
@@ -89,6 +97,11 @@ class _SideWriter:
         self.size = self.longest = 0
         self.offsets.write(np.zeros(1, "<i8").data)
 
+    def begin_part(self) -> int:
+        """Begin another corpus; return the number of tokens up to now."""
+        self.longest = 0
+        return self.size
+
     def append(self, sentences: list[list[int]]) -> None:
         """Append sentences, each followed by `</s>`."""
         lengths = lengths_of(sentences)
@@ -100,7 +113,7 @@ class _SideWriter:
 
 
 def drop_unusable(
-    pairs: Iterable[Pair], held_out: set[str], dropped: dict[str, int]
+    pairs: Iterable[Pair], held_out: Set[str], dropped: dict[str, int]
 ) -> Iterator[Pair]:
     """Yield the pairs that are neither blank nor held out; count the others in `dropped`."""
     for pair in pairs:

@@ -1,7 +1,7 @@
 """The texts that a corpus is made from: read several times, and compared with earlier versions."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -10,6 +10,7 @@ from transduce.corpus.token_files import SIDES, InputRecord
 from transduce.errors import BadInput
 from transduce.system.files import sha256, working_folder
 from transduce.system.progress import Advance
+from transduce.text.corpora import CorpusText, Files
 from transduce.text.reading import STDIN, display_name, read_pairs
 
 Pair = tuple[str, str]
@@ -58,21 +59,17 @@ class InputText:
     target: str | Path | None
     files: list[InputFile]
     name: str
+    tsv: bool  # one file with both sides, which may be equal
 
     @classmethod
-    def of(
-        cls,
-        source: str | Path,
-        target: str | Path | None,
-        folder: Path,
-        stack: contextlib.ExitStack,
-    ) -> Self:
+    def of(cls, given: Files, folder: Path, stack: contextlib.ExitStack) -> Self:
         """Open a text; a pipe is copied to a temporary folder that lasts as long as `stack`."""
+        source, target = given
         paths = [source] if target is None else [source, target]
         name = " and ".join(map(display_name, paths))
         if all(map(_can_be_reread, paths)):
             files = [InputFile(Path(path), str(Path(path).resolve())) for path in paths]
-            return cls(source, target, files, name)
+            return cls(source, target, files, name, target is None)
         copy = stack.enter_context(working_folder(folder))
         source_copy, target_copy = (copy / side for side in SIDES)
         with source_copy.open("wb") as sources, target_copy.open("wb") as targets:
@@ -80,7 +77,7 @@ class InputText:
                 sources.write(sentence.encode() + b"\n")
                 targets.write(translation.encode() + b"\n")
         files = [InputFile(source_copy, name), InputFile(target_copy, name)]
-        return cls(source_copy, target_copy, files, name)
+        return cls(source_copy, target_copy, files, name, target is None)
 
     def pairs(self, advance: Advance) -> Iterator[Pair]:
         """Yield the pairs, and report progress."""
@@ -90,6 +87,63 @@ class InputText:
             if number % REPORTED == 0:
                 advance(REPORTED)
         advance(number % REPORTED)
+
+
+@dataclass(frozen=True)
+class CorpusInput:
+    """The text of a corpus, and its own validation text if it has one."""
+
+    name: str
+    text: InputText
+    valid: InputText | None
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The texts of all corpora, and a validation text apart from them, if there is one."""
+
+    corpora: list[CorpusInput]
+    valid: InputText | None
+
+    @classmethod
+    def of(
+        cls,
+        corpora: Sequence[CorpusText],
+        valid: Files | None,
+        folder: Path,
+        stack: contextlib.ExitStack,
+    ) -> Self:
+        """Open all texts; see `InputText.of`."""
+
+        def opened(files: Files | None) -> InputText | None:
+            return InputText.of(files, folder, stack) if files else None
+
+        inputs = [
+            CorpusInput(
+                corpus.name or "",
+                InputText.of(corpus.files, folder, stack),
+                opened(corpus.valid),
+            )
+            for corpus in corpora
+        ]
+        return cls(inputs, opened(valid))
+
+    @property
+    def texts(self) -> list[InputText]:
+        """All texts, training text first in each corpus."""
+        pairs = [(corpus.text, corpus.valid) for corpus in self.corpora]
+        texts = [*(text for pair in pairs for text in pair), self.valid]
+        return [text for text in texts if text]
+
+    @property
+    def files(self) -> list[InputFile]:
+        """The files of all texts."""
+        return [file for text in self.texts for file in text.files]
+
+    @property
+    def name(self) -> str:
+        """The names of the training texts."""
+        return ", ".join(corpus.text.name for corpus in self.corpora)
 
 
 def _can_be_reread(path: str | Path) -> bool:

@@ -8,7 +8,7 @@ The rules apply in this order; the manifest counts the pairs for each:
 held out    Without validation text, 1% of the pairs (at least 1, at most 2,000) are drawn at random
             with the seed, from those that no rule below drops. The model is never trained on them.
             Subwords are not learned from them either, except from a pair that replaces a dropped
-            one.
+            one. Of several corpora, each holds out its own 1%, with at most about 2,000 in all.
 empty       A side is blank: dropped.
 equal       Equal to a held-out pair, except for outer white space: dropped.
 over-long   A side has more than `max_len` subwords, `</s>` included: dropped.
@@ -20,10 +20,7 @@ From validation text, only empty, over-long and skewed pairs are dropped.
 
 import contextlib
 import functools
-import itertools
-import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,47 +29,41 @@ import tokenizers
 
 from transduce.config import TrainConfig
 from transduce.corpus.encoding import (
-    REASONS,
     LengthRules,
-    batches,
-    drop_unusable,
-    encode,
-    lengths_of,
+    Part,
     pair_key,
     token_type_of,
     write_split,
 )
-from transduce.corpus.inputs import InputFile, InputText, Pair
-from transduce.corpus.quality import PairStatistics, refuse_equal_sides
+from transduce.corpus.inputs import InputFile, Inputs, InputText, Pair
+from transduce.corpus.learning import extend, learn, sample_lines
+from transduce.corpus.quality import refuse_equal_sides
+from transduce.corpus.scanning import ScannedText, hold_out, numbers_to_hold_out
 from transduce.corpus.token_files import (
     MANIFEST,
     SUBWORDS,
     TOKEN_FILES,
     Corpus,
+    CorpusCounts,
     Counts,
     Manifest,
     open_corpus,
 )
 from transduce.errors import BadInput, BadRun
-from transduce.subwords import Codec, Coder, Subwords, default_vocabulary_size, extend_subwords
+from transduce.subwords import Codec
 from transduce.system.files import atomic_folder, sha256, write_checksummed
 from transduce.system.formatting import pluralize
 from transduce.system.progress import Progress, Silent
+from transduce.text.corpora import CorpusText, Files, with_names
 
-MAX_HELD_OUT = 2_000
-# Subwords are learned from a random sample of about this size. With all 180 million characters of
-# Europarl, held-out text had only 0.01% fewer tokens.
-LEARN_CHARACTERS = 100_000_000
-
-Sample = Callable[[tuple[int, ...]], Iterator[str]]  # lines from one side or both
+Write = Callable[[str, Sequence[Part]], list[Counts]]
 
 
 def prepare(
-    source: str | Path,
-    target: str | Path | None,
+    corpora: Sequence[CorpusText],
     folder: Path,
     *,
-    valid: tuple[str | Path, str | Path | None] | None = None,
+    valid: Files | None = None,
     languages: tuple[str, str],
     train: TrainConfig,
     max_len: int,
@@ -82,50 +73,49 @@ def prepare(
     may_replace: bool = True,
     progress: Progress | None = None,
 ) -> Corpus:
-    """Make a corpus in `folder` from two files or one TSV; see the docstring of this module.
+    """Make a corpus in `folder` from one or more texts; see the docstring of this module.
 
     An existing corpus is used if its inputs and settings are the same. Otherwise it is replaced, or
     refused without `may_replace`. Subwords are learned unless a `codec` is given. `more_subwords`
     are added to it; if the codec has them already, `extended_from` is the hash of the original.
     """
     progress = progress or Silent()
-    settings = _settings(codec, train, max_len, languages, held_out=valid is None)
+    corpora = with_names(corpora)
+    held_out = valid is None and any(corpus.valid is None for corpus in corpora)
+    settings = _settings(codec, train, max_len, languages, held_out=held_out)
     if codec and more_subwords:
         settings |= {"codec": extended_from or codec.sha256, "more": more_subwords}
+    settings |= _structure(corpora)
     _refuse_foreign(folder)
     with contextlib.ExitStack() as stack:
-        text = InputText.of(source, target, folder, stack)
-        valid_text = InputText.of(*valid, folder, stack) if valid else None
-        files = [*text.files, *(valid_text.files if valid_text else [])]
-        if existing := _open_unchanged(folder, files, settings, progress):
+        texts = Inputs.of(corpora, valid, folder, stack)
+        if existing := _open_unchanged(folder, texts.files, settings, progress):
             return existing
         if not may_replace:
             raise BadRun(
-                f"{folder} was prepared from other text or with other settings than {text.name}: "
+                f"{folder} was prepared from other text or with other settings than {texts.name}: "
                 "continue with the same, or choose another folder for a new run"
             )
-        if target is not None:  # a TSV may have equal columns
-            refuse_equal_sides(text)
-        if valid_text and valid and valid[1] is not None:
-            refuse_equal_sides(valid_text)
-        before = [file.size_and_time() for file in files]
+        for text in texts.texts:
+            if not text.tsv:
+                refuse_equal_sides(text)
+        before = [file.size_and_time() for file in texts.files]
         with atomic_folder(folder, (MANIFEST, SUBWORDS, *TOKEN_FILES)) as temporary:
             codec, counts, valid_counts = _build(
-                *(text, valid_text, temporary),
+                *(texts, temporary),
                 codec=codec,
                 more_subwords=0 if extended_from else more_subwords,
                 train=train,
                 max_len=max_len,
                 progress=progress,
             )
-            if [file.size_and_time() for file in files] != before:
-                raise BadInput(f"{text.name} changed while it was being read: run this again")
+            if [file.size_and_time() for file in texts.files] != before:
+                raise BadInput(f"{texts.name} changed while it was being read: run this again")
             manifest = _manifest(
-                *(temporary, codec, counts, valid_counts, languages, settings, files)
+                *(temporary, codec, counts, valid_counts, languages, settings, texts.files)
             )
             write_checksummed(temporary / MANIFEST, manifest.to_json())
-    progress.say(f"train: {counts}")
-    progress.say(f"valid: {valid_counts}" + ("" if valid else ", held out of the same text"))
+    _report(manifest, progress, held_out=held_out)
     return open_corpus(folder)
 
 
@@ -150,10 +140,26 @@ def _settings(
     }
 
 
+def _structure(corpora: Sequence[CorpusText]) -> dict[str, Any]:
+    """Return the names and numbers of files of several corpora; their weights change nothing."""
+    if len(corpora) == 1 and corpora[0].valid is None:
+        return {}
+    return {
+        "corpora": [
+            {"name": corpus.name, "files": _number(corpus.files), "valid": _number(corpus.valid)}
+            for corpus in corpora
+        ]
+    }
+
+
+def _number(files: Files | None) -> int:
+    return sum(path is not None for path in files or ())
+
+
 def _manifest(
     folder: Path,
     codec: Codec,
-    train: Counts,
+    corpora: list[CorpusCounts],
     valid: Counts,
     languages: tuple[str, str],
     settings: dict[str, Any],
@@ -164,7 +170,7 @@ def _manifest(
         languages=languages,
         vocabulary=(len(codec.source), len(codec.target)),
         token_type=token_type_of(codec),
-        train=train,
+        train=Counts.total([corpus.train for corpus in corpora]),
         valid=valid,
         settings=settings,
         inputs=[file.to_record() for file in files],
@@ -173,7 +179,19 @@ def _manifest(
             for name in (SUBWORDS, *TOKEN_FILES)
         },
         versions={"tokenizers": tokenizers.__version__, "numpy": np.__version__},
+        corpora=corpora,
     )
+
+
+def _report(manifest: Manifest, progress: Progress, *, held_out: bool) -> None:
+    """Report what was kept and dropped, of each corpus and in all."""
+    held = ", held out of the same text" if held_out else ""
+    for corpus in manifest.corpora if len(manifest.corpora) > 1 else []:
+        progress.say(f"train, {corpus.name}: {corpus.train}")
+        if corpus.valid:
+            progress.say(f"valid, {corpus.name}: {corpus.valid}{held}")
+    progress.say(f"train: {manifest.train}")
+    progress.say(f"valid: {manifest.valid}{held}")
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -210,8 +228,7 @@ def _open_unchanged(
 
 
 def _build(
-    text: InputText,
-    valid_text: InputText | None,
+    texts: Inputs,
     folder: Path,
     *,
     codec: Codec | None,
@@ -219,129 +236,95 @@ def _build(
     train: TrainConfig,
     max_len: int,
     progress: Progress,
-) -> tuple[Codec, Counts, Counts]:
+) -> tuple[Codec, list[CorpusCounts], Counts]:
     """Fill a folder with everything but the manifest."""
     rules = LengthRules(max_len, train.max_skew)
+    scan = functools.partial(ScannedText.of, seed=train.seed, progress=progress)
     # The validation text comes first, so that the training text can be compared with it.
-    valid_scan = _scan(valid_text, train.seed, progress) if valid_text else None
-    scan = _scan(text, train.seed, progress, valid_scan.statistics if valid_scan else None)
-    for warning in scan.statistics.warnings(text.name):
-        progress.say(warning)
-    wanted = 0 if valid_text else min(MAX_HELD_OUT, max(1, scan.usable // 100))
-    if scan.usable <= wanted:
-        raise BadInput(
-            f"{text.name} has {pluralize(scan.usable, 'pair')} with text on both sides: expected "
-            + ("at least 1" if valid_text else "at least 2 (1 is held out), or validation text")
-        )
+    separate = scan(texts.valid) if texts.valid else None
+    valid = [scan(corpus.valid) if corpus.valid else separate for corpus in texts.corpora]
+    corpora = [
+        scan(corpus.text, valid=text) for corpus, text in zip(texts.corpora, valid, strict=True)
+    ]
+    for corpus in corpora:
+        for warning in corpus.scan.statistics.warnings(corpus.text.name):
+            progress.say(warning)
+    wanted = _numbers_to_hold_out(corpora, valid)
     if codec is None or more_subwords:
-        candidates = {pair_key(*pair) for pair in scan.candidates[:wanted]}
-        sample = functools.partial(_sample, text, scan, candidates, progress)
-        codec = _extend(codec, more_subwords, sample) if codec else _learn(scan, sample, train)
+        sample = functools.partial(sample_lines, corpora, wanted, progress)
+        codec = extend(codec, more_subwords, sample) if codec else learn(corpora, sample, train)
         sizes = f"{len(codec.source):,}" + ("" if codec.joint else f" and {len(codec.target):,}")
         progress.say(f"{'extended to' if more_subwords else 'learned'} {sizes} subwords")
     codec.save(folder / SUBWORDS)
+    chosen = [
+        hold_out(corpus.scan.candidates, number, codec, rules)
+        for corpus, number in zip(corpora, wanted, strict=True)
+    ]
     write = functools.partial(write_split, codec=codec, rules=rules, folder=folder)
-    if valid_text and valid_scan:
-        with progress.track("encoding the validation text", valid_scan.read, "pairs") as advance:
-            valid = write("valid", valid_text.pairs(advance), held_out=set())
-        _require_some(valid, valid_text, "used for validation")
-        held_out = set[str]()
-    else:
-        chosen = _hold_out(scan.candidates, wanted, codec, rules)
-        held_out = {pair_key(*pair) for pair in chosen}
-        valid = write("valid", chosen, held_out=set())
-        _require_some(valid, text, "held out")
-    with progress.track("encoding", scan.read, "pairs") as advance:
-        counts = write("train", text.pairs(advance), held_out=held_out)
-    _require_some(counts, text, "used for training")
-    return codec, counts, valid
+    valid_counts = _write_valid([separate] if separate else valid, corpora, chosen, write, progress)
+    train_counts = _write_train(corpora, chosen, write, progress)
+    counts = [
+        CorpusCounts(name=corpus.name, train=train, valid=valid)
+        for corpus, train, valid in zip(
+            texts.corpora,
+            train_counts,
+            [None] * len(corpora) if separate else valid_counts,
+            strict=True,
+        )
+    ]
+    return codec, counts, Counts.total(valid_counts)
 
 
-@dataclass(frozen=True)
-class _Scan:
-    """The results of the first pass over a text."""
-
-    read: int
-    usable: int  # neither side blank
-    characters: tuple[int, int]
-    candidates: list[Pair]  # to hold out, in random order, all different
-    statistics: PairStatistics
-
-
-def _scan(
-    text: InputText, seed: int, progress: Progress, valid: PairStatistics | None = None
-) -> _Scan:
-    """Check and count a text, and draw a uniform sample of its pairs."""
-    rng = random.Random(seed)
-    sample: list[Pair] = []
-    size = 2 * MAX_HELD_OUT  # some may turn out to be over-long or skewed
-    read = usable = source_characters = target_characters = 0
-    statistics = PairStatistics(valid)
-    with progress.track(f"reading {text.name}", None, "pairs") as advance:
-        for pair in text.pairs(advance):
-            read += 1
-            source, target = pair
-            if not (stripped := source.strip()) or not (translation := target.strip()):
-                continue
-            usable += 1
-            statistics.add(stripped, translation)
-            source_characters += len(source)
-            target_characters += len(target)
-            if len(sample) < size:
-                sample.append(pair)
-            elif (index := int(rng.random() * usable)) < size:  # reservoir sampling
-                sample[index] = pair
-    rng.shuffle(sample)
-    different = {pair_key(*pair): pair for pair in sample}
-    characters = (source_characters, target_characters)
-    return _Scan(read, usable, characters, list(different.values()), statistics)
+def _write_valid(
+    texts: Sequence[ScannedText | None],
+    corpora: Sequence[ScannedText],
+    chosen: list[list[Pair]],
+    write: Write,
+    progress: Progress,
+) -> list[Counts]:
+    """Write the validation texts; where there is none, the pairs chosen from a corpus."""
+    parts = [
+        Part(text.pairs("encoding the validation text", progress) if text else pairs)
+        for text, pairs in zip(texts, chosen, strict=False)
+    ]
+    counts = write("valid", parts)
+    for number, (text, corpus) in enumerate(zip(texts, corpora, strict=False)):
+        use = "used for validation" if text else "held out"
+        _require_some(counts[number], (text or corpus).text, use)
+    return counts
 
 
-def _sample(
-    text: InputText, scan: _Scan, held_out: set[str], progress: Progress, sides: tuple[int, ...]
-) -> Iterator[str]:
-    """Yield lines to learn subwords from, from one side or both."""
-    rng = random.Random(0)  # not the run's seed, so that all runs on a text get the same subwords
-    share = LEARN_CHARACTERS / sum(scan.characters[side] for side in sides)
-    with progress.track("learning subwords", scan.read, "pairs") as advance:
-        for pair in drop_unusable(text.pairs(advance), held_out, dict.fromkeys(REASONS, 0)):
-            if rng.random() < share:
-                yield from (pair[side] for side in sides)
+def _write_train(
+    corpora: Sequence[ScannedText], chosen: list[list[Pair]], write: Write, progress: Progress
+) -> list[Counts]:
+    """Write the corpora without the pairs that were chosen from any of them."""
+    keys = [{pair_key(*pair) for pair in pairs} for pairs in chosen]
+    held_out = set[str]().union(*keys)
+    parts = [
+        Part(corpus.pairs("encoding", progress), held_out, len(own))
+        for corpus, own in zip(corpora, keys, strict=True)
+    ]
+    counts = write("train", parts)
+    for corpus, written in zip(corpora, counts, strict=True):
+        _require_some(written, corpus.text, "used for training")
+    return counts
 
 
-def _learn(scan: _Scan, sample: Sample, train: TrainConfig) -> Codec:
-    """Learn subwords from both sides together, or separately from each side."""
-
-    def learn(*sides: int) -> Subwords:
-        characters = sum(scan.characters[side] for side in sides)
-        size = train.vocabulary or default_vocabulary_size(characters)
-        assert train.subwords != "sentencepiece"  # for imported models only
-        return Subwords.learn(sample(sides), size, train.subwords)
-
-    source = learn(0, 1) if train.joint else learn(0)
-    return Codec(source, source if train.joint else learn(1))
-
-
-def _extend(codec: Codec, more: int, sample: Sample) -> Codec:
-    """Add subwords learned from a text: from both sides together, or separately from each side."""
-
-    def extend(subwords: Coder, *sides: int) -> Subwords:
-        assert isinstance(subwords, Subwords)  # `check_extensible` was called before
-        return extend_subwords(subwords, sample(sides), more)
-
-    source = extend(codec.source, *((0, 1) if codec.joint else (0,)))
-    return Codec(source, source if codec.joint else extend(codec.target, 1))
-
-
-def _hold_out(candidates: list[Pair], wanted: int, codec: Codec, rules: LengthRules) -> list[Pair]:
-    """Return the first candidates that no rule drops."""
-    chosen: list[Pair] = []
-    for batch in batches(candidates):
-        over_long, skewed = rules.check(*map(lengths_of, encode(codec, batch)))
-        chosen += itertools.compress(batch, ~(over_long | skewed))
-        if len(chosen) >= wanted:
-            break
-    return chosen[:wanted]
+def _numbers_to_hold_out(
+    corpora: Sequence[ScannedText], valid: Sequence[ScannedText | None]
+) -> list[int]:
+    """Return how many pairs to hold out of each corpus: none if it has validation text."""
+    without = [c.scan.usable for c, text in zip(corpora, valid, strict=True) if text is None]
+    shares = iter(numbers_to_hold_out(without))
+    wanted = [0 if text else next(shares) for text in valid]
+    for corpus, text, number in zip(corpora, valid, wanted, strict=True):
+        if corpus.scan.usable <= number:
+            raise BadInput(
+                f"{corpus.text.name} has {pluralize(corpus.scan.usable, 'pair')} with text on both "
+                "sides: expected "
+                + ("at least 1" if text else "at least 2 (1 is held out), or validation text")
+            )
+    return wanted
 
 
 def _require_some(counts: Counts, text: InputText, use: str) -> None:

@@ -14,6 +14,7 @@ A sentence is stored as its subwords followed by `</s>`.
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -61,6 +62,10 @@ class Side:
         shift = self.offsets[indices] - (lengths.cumsum() - lengths)
         return self.tokens[np.repeat(shift, lengths) + np.arange(lengths.sum())], lengths
 
+    def part(self, begin: int, end: int) -> "Side":
+        """Return the sentences `begin` to `end`."""
+        return Side(self.tokens, self.offsets[begin : end + 1])
+
     def lengths_of(self, indices: Ints) -> Ints:
         """Return the lengths of the given sentences in tokens, `</s>` included."""
         return self.offsets[indices + 1] - self.offsets[indices]
@@ -85,6 +90,10 @@ class Split:
         """Return the tokens of a sentence and its translation."""
         return self.source[index], self.target[index]
 
+    def part(self, begin: int, end: int) -> "Split":
+        """Return the pairs `begin` to `end`."""
+        return Split(self.source.part(begin, end), self.target.part(begin, end))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
@@ -105,6 +114,40 @@ class Counts:
             f"{pluralize(self.pairs, 'pair')}, {self.source_tokens:,} and "
             f"{self.target_tokens:,} tokens; "
             + (f"dropped {pluralize(dropped, 'pair')}: {reasons}" if dropped else "none dropped")
+        )
+
+    @classmethod
+    def total(cls, counts: Sequence["Counts"]) -> "Counts":
+        """Return the counts of several corpora together."""
+        return cls(
+            read=sum(part.read for part in counts),
+            pairs=sum(part.pairs for part in counts),
+            source_tokens=sum(part.source_tokens for part in counts),
+            target_tokens=sum(part.target_tokens for part in counts),
+            source_longest=max(part.source_longest for part in counts),
+            target_longest=max(part.target_longest for part in counts),
+            dropped={
+                reason: sum(part.dropped[reason] for part in counts) for reason in counts[0].dropped
+            },
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusCounts:
+    """One of several corpora; they follow one another in the token files."""
+
+    name: str
+    train: Counts
+    valid: Counts | None = None  # None: the validation set is a text of its own
+
+    @classmethod
+    def from_json(cls, value: Any) -> "CorpusCounts":
+        """Create the counts from a JSON object; raise a TypeError if a field is wrong."""
+        counts = dataclass_from_json(cls, value)
+        return dataclasses.replace(
+            counts,
+            train=dataclass_from_json(Counts, counts.train),
+            valid=dataclass_from_json(Counts, counts.valid) if counts.valid else None,
         )
 
 
@@ -131,6 +174,7 @@ class Manifest:
     inputs: list[InputRecord]
     files: dict[str, dict[str, Any]]  # size and sha256, by name
     versions: dict[str, str]
+    corpora: list[CorpusCounts] = dataclasses.field(default_factory=list)  # [] in old manifests
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as a JSON object."""
@@ -150,6 +194,7 @@ class Manifest:
             train=dataclass_from_json(Counts, manifest.train),
             valid=dataclass_from_json(Counts, manifest.valid),
             inputs=[dataclass_from_json(InputRecord, record) for record in manifest.inputs],
+            corpora=[CorpusCounts.from_json(counts) for counts in manifest.corpora],
         )
 
 
@@ -166,6 +211,17 @@ class Corpus:
     def languages(self) -> tuple[str, str]:
         """The language codes of source and target."""
         return self.manifest.languages
+
+    @property
+    def valid_parts(self) -> dict[str, Split]:
+        """The validation pairs of each of several corpora; empty if there are no such parts."""
+        parts, begin = {}, 0
+        for corpus in self.manifest.corpora:
+            if corpus.valid is None or len(self.manifest.corpora) == 1:
+                return {}
+            parts[corpus.name] = self.valid.part(begin, begin + corpus.valid.pairs)
+            begin += corpus.valid.pairs
+        return parts
 
 
 def open_corpus(folder: Path) -> Corpus:
@@ -200,6 +256,12 @@ def _open(folder: Path) -> Corpus:
         raise BadRun(f"{folder / SUBWORDS} has other subwords than the manifest says")
     train = _open_split(folder / "train", manifest.token_type, manifest.train.pairs)
     valid = _open_split(folder / "valid", manifest.token_type, manifest.valid.pairs)
+    for total, parts in (
+        (manifest.train.pairs, [corpus.train for corpus in manifest.corpora]),
+        (manifest.valid.pairs, [corpus.valid for corpus in manifest.corpora if corpus.valid]),
+    ):
+        if parts and sum(part.pairs for part in parts) != total:
+            raise BadRun(f"{folder / MANIFEST} is damaged: its corpora do not have {total:,} pairs")
     return Corpus(train, valid, codec, manifest)
 
 

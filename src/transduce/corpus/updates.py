@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transduce.corpus.token_files import Ints
+from transduce.corpus.token_files import Ints, Manifest
+from transduce.errors import BadInput
+from transduce.system.formatting import pluralize
 
 POOL = 200  # batches sorted together: enough for similar lengths, and the order stays random
 
@@ -70,6 +72,19 @@ class Mixture:
 
     sizes: tuple[int, ...]  # sentences
     weights: tuple[float, ...]
+
+    @classmethod
+    def of(cls, manifest: Manifest, weights: tuple[float, ...]) -> "Mixture":
+        """Return the mixture of prepared corpora; without weights, all are 1."""
+        sizes = tuple(corpus.train.pairs for corpus in manifest.corpora)
+        sizes = sizes or (manifest.train.pairs,)  # manifests without `corpora`
+        weights = weights or (1.0,) * len(sizes)
+        if all(size * weight < 1 for size, weight in zip(sizes, weights, strict=True)):
+            raise BadInput(
+                f"the corpora have {pluralize(sum(sizes), 'pair')}, and their weights leave less "
+                "than one of each per epoch: expected higher weights"
+            )
+        return cls(sizes, weights)
 
     def draw(self, random: np.random.Generator) -> Ints | None:
         """Return the sentences of an epoch; None is every sentence once, without a random draw.

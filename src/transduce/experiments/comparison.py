@@ -49,6 +49,7 @@ from transduce.system.formatting import format_duration, pluralize
 from transduce.system.processes import cores, world_size
 from transduce.system.progress import Progress, Silent
 from transduce.system.signals import signals_as_interrupt
+from transduce.text.corpora import CorpusText
 from transduce.text.reading import read_lines, read_pairs
 from transduce.training.settings import configure, new_config
 from transduce.training.train import train
@@ -184,7 +185,7 @@ class Comparison:
         """Prepare the shared token files."""
         model, config = configure(find_preset(row.preset), row.settings, None)
         return prepare(
-            *self.data.train,
+            [CorpusText(*self.data.train)],
             self.folder / CORPUS,
             valid=self.data.valid,
             languages=self.data.pair(),

@@ -83,6 +83,7 @@ class RunConfig:
     versions: Mapping[str, str] = field(default_factory=dict)
     origin: Origin | None = None
     task: Task = "translation"
+    corpus_weights: tuple[float, ...] = ()  # of each corpus, in order; empty: all are 1
     identity: str = ""  # hash of the settings and the corpus; checkpoints contain the same hash
     # Hashes of the files that belong to this run; two while a file is being replaced.
     hashes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -107,6 +108,7 @@ class RunConfig:
                 "versions": dict(self.versions),
                 "task": self.task,
                 "origin": dataclasses.asdict(self.origin) if self.origin else None,
+                "corpus_weights": list(self.corpus_weights),
                 "identity": self.identity,
                 "owns": {name: list(hashes) for name, hashes in self.hashes.items()},
             },
@@ -138,6 +140,7 @@ class RunConfig:
                 if value.get("origin")
                 else None,
                 task=value.get("task") or "translation",
+                corpus_weights=tuple(value.get("corpus_weights") or ()),
                 identity=value.get("identity") or "",
                 hashes={name: tuple(hashes) for name, hashes in (value.get("owns") or {}).items()},
             )
@@ -193,6 +196,7 @@ FIELDS = {
     "selection": dict[str, str | int] | None,
     "origin": dict[str, str | int] | None,
     "task": Task | None,
+    "corpus_weights": list[float] | None,
     "identity": str | None,
     "owns": dict[str, list[str]] | None,
 }

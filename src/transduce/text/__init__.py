@@ -4,5 +4,6 @@ reading       lines and pairs of lines
 compression   gz, xz and zst
 unsupported   recognising other document formats, to refuse them
 languages     language codes from file names
+corpora       parallel texts to train on, and their weights
 splitting     splitting paragraphs into sentences
 """

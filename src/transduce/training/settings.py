@@ -2,15 +2,16 @@
 
 import dataclasses
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from transduce import __version__
 from transduce.config import ModelConfig, SearchConfig, TrainConfig, apply_settings
 from transduce.corpus.token_files import Corpus
-from transduce.errors import BadSetting
+from transduce.errors import BadInput, BadSetting
 from transduce.model.architecture import count_parameters
 from transduce.presets import Preset, find_preset
 from transduce.runs.folder import RunConfig, Task
@@ -19,6 +20,7 @@ from transduce.system.files import checksum
 from transduce.system.formatting import format_duration, pluralize
 from transduce.system.processes import cores
 from transduce.system.progress import Progress
+from transduce.text.corpora import CorpusText
 from transduce.text.languages import guess_languages
 from transduce.training.defaults import Row, choose_row
 from transduce.training.start import Start
@@ -147,7 +149,10 @@ def with_identity(config: RunConfig, corpus: Corpus) -> RunConfig:
     """Set a run's identity: a hash of its corpus and of the settings that may not change."""
     settings = config.model.to_json() | config.train.to_json()
     fixed = {name: value for name, value in settings.items() if name not in MAY_CHANGE}
-    identity = checksum({"settings": fixed, "corpus": corpus.manifest.files})
+    content: dict[str, Any] = {"settings": fixed, "corpus": corpus.manifest.files}
+    if config.corpus_weights:
+        content["weights"] = list(config.corpus_weights)
+    identity = checksum(content)
     return dataclasses.replace(config, identity=identity)
 
 
@@ -196,14 +201,21 @@ def resumed_config(
 
 
 def choose_languages(
-    source: str | Path,
-    target: str | Path | None,
+    corpora: Sequence[CorpusText],
     given: str | None,
     known: tuple[str, str] | None,
     progress: Progress,
 ) -> tuple[str, str]:
     """Return the languages: as given, else `known` from the model to start from, else guessed."""
-    guessed = guess_languages(source, target, given)
+    guesses = {guess_languages(*corpus.files, given): corpus for corpus in reversed(corpora)}
+    unknown = ("src", "tgt")
+    guessed, *others = [guess for guess in reversed(guesses) if guess != unknown] or [unknown]
+    if others:
+        other = guesses[others[0]]
+        raise BadInput(
+            f"the files' endings say {'-'.join(guessed)}, but those of the corpus {other.name} say "
+            f"{'-'.join(others[0])}: give each source before its target; --languages settles it"
+        )
     if known is None or given is not None:
         return guessed
     if guessed not in (known, ("src", "tgt")):

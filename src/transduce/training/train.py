@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from transduce.checkpoints.checkpoint import load_tensors, prune, save_tensors
 from transduce.config import SearchConfig, alias_notes, canonical_settings
 from transduce.corpus.preparation import prepare
 from transduce.corpus.token_files import Corpus, open_corpus
-from transduce.errors import BadRun, BadSetting
+from transduce.errors import BadInput, BadRun, BadSetting
 from transduce.presets import find_preset
 from transduce.runs.folder import CONFIG, LEXICON, START, SUBWORDS, WRITTEN_IN, RunConfig, Task
 from transduce.runs.locks import locked_run
@@ -24,6 +24,7 @@ from transduce.system.files import remove_folder, remove_leftovers, write_text_f
 from transduce.system.processes import cores
 from transduce.system.progress import Progress, Silent
 from transduce.system.signals import signals_as_interrupt
+from transduce.text.corpora import CorpusText, Files, with_names
 from transduce.training.distributed.processes import join_processes
 from transduce.training.settings import (
     choose_languages,
@@ -40,10 +41,15 @@ from transduce.training.trainer import Trainer
 class Texts:
     """Training and validation text: each is two parallel files or one TSV."""
 
-    source: str | Path
-    target: str | Path | None = None
-    valid: tuple[str | Path, str | Path | None] | None = None
+    corpora: Sequence[CorpusText]
+    valid: Files | None = None
     languages: str | None = None
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The weight of each corpus; empty if all are 1."""
+        weights = tuple(float(corpus.weight) for corpus in self.corpora)
+        return () if all(weight == 1 for weight in weights) else weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,10 +90,11 @@ class Plan:
 
 
 def train(
-    source: str | Path,
+    source: str | Path | None = None,
     target: str | Path | None = None,
     *,
     out: str | Path,
+    corpora: Sequence[CorpusText] = (),
     corpus: str | Path | None = None,
     start: str | Path | None = None,
     subwords_of: str | Path | None = None,
@@ -95,7 +102,7 @@ def train(
     extend_vocabulary: int = 0,
     search: SearchConfig | None = None,
     task: Task = "translation",
-    valid: tuple[str | Path, str | Path | None] | None = None,
+    valid: Files | None = None,
     languages: str | None = None,
     preset: str | None = None,
     steps: int | None = None,
@@ -108,6 +115,9 @@ def train(
     progress: Progress | None = None,
 ) -> Path:
     """Train a translator from `source` to `target`, two parallel text files (or one TSV).
+
+    `corpora` are further texts, or all of them, each with a weight: how often a sentence is seen
+    per epoch.
 
     The run folder `out` contains everything that `Translator.load` and the commands need. The token
     files are stored in it, or in the folder `corpus`, which several runs may share. When called
@@ -139,8 +149,18 @@ def train(
     )
     for line in alias_notes(settings or {}):
         (progress or Silent()).say(line)
-    texts = Texts(source, target, valid, languages)
+    texts = Texts(all_corpora(source, target, corpora), valid, languages)
     return train_on(lambda: texts, plan, device=device, tensorboard=tensorboard, progress=progress)
+
+
+def all_corpora(
+    source: str | Path | None, target: str | Path | None, corpora: Sequence[CorpusText]
+) -> list[CorpusText]:
+    """Return the corpora to train on: `source` and `target` first, with weight 1."""
+    first = [] if source is None else [CorpusText(source, target)]
+    if not first and not corpora:
+        raise BadInput("there is no text to train on: expected source and target, or corpora")
+    return with_names([*first, *corpora])
 
 
 def merge_settings(
@@ -213,14 +233,13 @@ def prepare_run(
         more = start.more if start else 0
         languages = start.config.languages if start and start.weights else None
     given, missing = texts(), not plan.corpus_folder.exists()
+    if resumes:
+        _require_same_weights(config, given, run)
     corpus = prepare(
-        given.source,
-        given.target,
+        given.corpora,
         plan.corpus_folder,
         valid=given.valid,
-        languages=choose_languages(
-            given.source, given.target, given.languages, languages, progress
-        ),
+        languages=choose_languages(given.corpora, given.languages, languages, progress),
         train=config.train,
         max_len=config.model.max_len,
         codec=codec,
@@ -230,7 +249,7 @@ def prepare_run(
         progress=progress,
     )
     if not resumes:
-        config = _new_run(plan, corpus, device, progress)
+        config = _new_run(plan, corpus, given.weights, device, progress)
     elif missing:
         _require_same(config, corpus, plan)
     for name, content in plan.files.items():
@@ -238,6 +257,18 @@ def prepare_run(
     config.verified(run, SUBWORDS).stat()  # the folder may have been removed meanwhile
     config.save(run)  # last, because config.json makes the folder a run
     return config
+
+
+def _require_same_weights(config: RunConfig, given: Texts, run: Path) -> None:
+    """Refuse other weights of the corpora than those that the run was started with."""
+    if given.weights != config.corpus_weights:
+        before = config.corpus_weights or (1.0,) * len(given.corpora)
+        weights = ", ".join(f"{weight:g}" for weight in before)
+        raise BadSetting(
+            f"{run} was started with corpora of weight {weights}, not "
+            + ", ".join(f"{corpus.weight:g}" for corpus in given.corpora)
+            + ": continue with the same weights, or choose another folder"
+        )
 
 
 def _require_same(config: RunConfig, corpus: Corpus, plan: Plan) -> None:
@@ -250,11 +281,22 @@ def _require_same(config: RunConfig, corpus: Corpus, plan: Plan) -> None:
         )
 
 
-def _new_run(plan: Plan, corpus: Corpus, device: torch.device, progress: Progress) -> RunConfig:
+def _new_run(
+    plan: Plan,
+    corpus: Corpus,
+    weights: tuple[float, ...],
+    device: torch.device,
+    progress: Progress,
+) -> RunConfig:
     """Choose the settings for a new run, and write its subwords and initial weights."""
     run, start = plan.run, plan.start
     config = new_config(corpus, plan.preset, plan.settings, device, progress, start)
-    config = dataclasses.replace(config, task=plan.task, search=plan.search or config.search)
+    config = dataclasses.replace(
+        config,
+        task=plan.task,
+        search=plan.search or config.search,
+        corpus_weights=weights,
+    )
     corpus.codec.save(run / SUBWORDS)
     if start and start.weights:
         tensors = load_tensors(start.path)

@@ -15,7 +15,7 @@ from transduce.batching.prefetch import Prefetcher, Update
 from transduce.checkpoints.checkpoint import load_tensors, load_weights, save_model
 from transduce.checkpoints.selection import select_weights, selection_at
 from transduce.corpus.token_files import Corpus
-from transduce.corpus.updates import Updates
+from transduce.corpus.updates import Mixture, Updates
 from transduce.errors import Diverged, Interrupted
 from transduce.model.architecture import build
 from transduce.runs.folder import MODEL, START, RunConfig, checkpoints
@@ -67,8 +67,12 @@ class Trainer:
             self.model, self.config, corpus.train, processes, progress.say
         )
         self.optimizer.found_inf = self.gradient_step.skipped
+        layout = self.gradient_step.layout
+        mixture = Mixture.of(corpus.manifest, run_config.corpus_weights)
         updates = Updates(
-            self.gradient_step.layout.updates, seed=self.config.seed, position=self.state.position
+            lambda random: layout.updates(random, mixture.draw(random)),
+            seed=self.config.seed,
+            position=self.state.position,
         )
         self.prefetcher = Prefetcher(updates, self.gradient_step.prepare, ahead=on_gpu)
         ended = run_config.ended_at(self.state.step)

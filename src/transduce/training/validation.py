@@ -1,7 +1,8 @@
 """Validation: loss, perplexity, source use and BLEU on the validation set, during training."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -35,6 +36,8 @@ class Validation:
     bleu: float | None = None  # greedy
     characters: bool = False  # character BLEU: the language's tokeniser is not installed
     samples: Translated | None = None
+    # The smoothed loss and the negative log-likelihood of each of several corpora.
+    corpora: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def perplexity(self) -> float:
@@ -50,13 +53,17 @@ class Validation:
         }
         if self.source_use is not None:
             value["valid_source_use"] = self.source_use
+        for name, (loss, nll) in self.corpora.items():
+            value |= {f"valid_loss/{name}": loss, f"valid_nll/{name}": nll}
         return value if self.bleu is None else value | {"valid_bleu": round(self.bleu, 2)}
 
     def __str__(self) -> str:
         how = "greedy, of characters" if self.characters else "greedy"
         bleu = "" if self.bleu is None else f", BLEU {self.bleu:.1f} ({how})"
         use = "" if self.source_use is None else f", source use {self.source_use:.2f}"
-        return f"validation loss {self.loss:.3f}, ppl {self.perplexity:.2f}{use}{bleu}"
+        parts = ", ".join(f"{name} {loss:.3f}" for name, (loss, _) in self.corpora.items())
+        parts = f" ({parts})" if parts else ""
+        return f"validation loss {self.loss:.3f}{parts}, ppl {self.perplexity:.2f}{use}{bleu}"
 
     def warning(self, step: int, config: TrainConfig, part: float) -> str:
         """Return what to do if the source is not used though it should be by now, or "".
@@ -77,7 +84,7 @@ class Validation:
 
 @torch.inference_mode()
 def validate(gradient_step: GradientStep, corpus: Corpus, translate: int) -> Validation:
-    """Measure the model on the validation set; BLEU on its first `translate` sentences.
+    """Measure the model on the validation set; BLEU on `translate` of its sentences.
 
     If `translate` is 0, a few sentences are still translated as samples.
     """
@@ -90,7 +97,8 @@ def validate(gradient_step: GradientStep, corpus: Corpus, translate: int) -> Val
     if translate:
         bleu = scoring.bleu(translated.outputs, translated.reference, language)
     characters = counts_characters(language)
-    return Validation(loss, nll, use, bleu, characters, spread(translated, SHOWN))
+    corpora = {name: measure_loss(gradient_step, part) for name, part in corpus.valid_parts.items()}
+    return Validation(loss, nll, use, bleu, characters, spread(translated, SHOWN), corpora)
 
 
 @torch.inference_mode()
@@ -137,10 +145,11 @@ def select(side: Side, sentences: Ints) -> Side:
 
 
 def translations(model: Transducer, corpus: Corpus, count: int) -> Translated:
-    """Translate the first sentences of the validation set greedily."""
+    """Translate the first sentences of the validation set greedily; some of each corpus."""
     part, codec = corpus.valid, corpus.codec
     count = min(count, len(part))
-    pairs = [part.pair(i) for i in range(count)]
+    step = len(part) / count if corpus.valid_parts else 1
+    pairs = [part.pair(int(i * step)) for i in range(count)]
     outputs = [""] * count
     decoder = Decoder([model], codec.target.forbidden_ids(), record=False)
     jobs = [Job(source.astype(np.int64)) for source, _ in pairs]

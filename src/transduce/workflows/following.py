@@ -13,6 +13,7 @@ from transduce.recipes.data import check_data, fetch_data, is_main_process
 from transduce.recipes.recipe import Files, Overrides, Recipe, read
 from transduce.runs.folder import RECIPE
 from transduce.system.progress import Progress
+from transduce.text.corpora import CorpusText, with_names
 from transduce.text.languages import guess_languages
 from transduce.training.settings import ENDS, MAY_CHANGE
 from transduce.training.start import Start
@@ -50,7 +51,8 @@ def follow(
         if fetched.test:  # refuse a missing tokeniser now, not after hours of training
             require_tokeniser(guess_languages(*fetched.train, languages)[1])
         test_sets.append(fetched.test)
-        return Texts(*fetched.train, overrides.valid or fetched.valid, languages)
+        corpora = with_names([CorpusText(*fetched.train)])
+        return Texts(corpora, overrides.valid or fetched.valid, languages)
 
     if main:
         progress.say(f"recipe {recipe.name}" + (f": {recipe.about}" if recipe.about else ""))
