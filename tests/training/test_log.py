@@ -235,7 +235,7 @@ def test_validations_are_recorded_and_other_processes_record_nothing(tmp_path: P
     with Log(other, state, sums, *none, tensorboard=False) as log:
         log.add_validation(7, None, valid_loss=1.5)
     assert not other.exists()
-    assert sums.tolist() == [0.0] * 5  # only the first process continues the window
+    assert sums.tolist() == [0.0] * 6  # only the first process continues the window
 
 
 @pytest.mark.parametrize(
