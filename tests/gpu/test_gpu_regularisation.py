@@ -7,10 +7,12 @@ import pytest
 import torch
 from gpu_steps import assert_same, gradient_of, gradient_step_on
 
+from models import small_model
 from reference import distance
 from transduce.batching.packed import PackedTokens
 from transduce.subwords import EOS
 from transduce.system.devices import choose_device
+from transduce.training.averaging import MovingAverage
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]
 SIMCUT: dict[str, Any] = {"simcut": 3.0, "cutoff": 0.3}
@@ -89,3 +91,21 @@ def test_a_captured_pass_draws_and_computes_what_a_plain_pass_does(
     assert distance(ours, theirs) < 0.1
     assert torch.isfinite(ours).all()
     assert messages == []
+
+
+def test_the_moving_average_does_not_wait_for_the_device() -> None:
+    model = small_model().to("cuda")
+    average = MovingAverage(model, 0.9)
+    expected = {name: weight.clone() for name, weight in average.weights.items()}
+    skipped = torch.zeros((), device="cuda")
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(1.0)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        average.update(1, skipped)
+        average.update(1, skipped + 1)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    for name, weight in expected.items():
+        torch.testing.assert_close(average.weights[name], weight + 0.9)

@@ -85,7 +85,7 @@ def test_the_candidate_with_the_lowest_loss_is_chosen(short_run: Path, best: int
     def loss(tensors: dict[str, torch.Tensor]) -> float:
         return float(sum((tensors[name] - wanted[name]).abs().sum() for name in wanted))
 
-    found, words = select_weights(short_run, TrainConfig(average=5), State(step=20), loss)  # type: ignore[arg-type]
+    found, words = select_weights(short_run, TrainConfig(average=5), State(step=20), loss, {})  # type: ignore[arg-type]
     assert all(torch.equal(found[name], wanted[name]) for name in wanted)
     assert ("mean of" in words) is (best > 1)
 
@@ -100,7 +100,7 @@ def test_checkpoints_of_the_last_tenth_of_a_run_are_averaged_without_validation(
     def refuse(_: object) -> float:
         raise AssertionError("nothing needs to be measured")
 
-    _, words = select_weights(tmp_path, TrainConfig(), State(step=100_000), refuse)
+    _, words = select_weights(tmp_path, TrainConfig(), State(step=100_000), refuse, {})
     assert words == "mean of the checkpoints at steps 96,000, 97,000, 98,000, 100,000"
 
 

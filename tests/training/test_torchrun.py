@@ -123,6 +123,19 @@ def test_two_processes_learn_the_same_with_muon(tiny_files: Files, tmp_path: Pat
 
 
 @pytest.mark.long
+def test_two_processes_learn_what_one_learns_with_regularisation(
+    tiny_files: Files, tmp_path: Path
+) -> None:
+    """With this cutoff all words are cut off, so nothing is random."""
+    settings = {"simcut": "3", "cutoff": "0.99999999", "weight_decay": "0.1", "ema": "0.9"}
+    alone = run_alone(tiny_files, tmp_path / "alone", **settings)
+    result = run(tiny_files, tmp_path / "run", 2, **settings)
+    assert result.status == 0, result.stderr
+    require_equal(tmp_path / "run", alone)
+    assert all(record["divergence"] > 0 for record in steps_of(alone) if "loss" in record)
+
+
+@pytest.mark.long
 def test_two_processes_learn_the_same_in_more_micro_batches(
     tiny_files: Files, alone: Path, tmp_path: Path
 ) -> None:

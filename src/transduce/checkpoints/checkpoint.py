@@ -90,7 +90,13 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
     """Copy weights into a model; names and shapes must match exactly."""
-    expected = weights_of(model)
+    load_tensors_into(weights_of(model), tensors, path)
+
+
+def load_tensors_into(
+    expected: Mapping[str, Tensor], tensors: Mapping[str, Tensor], path: Path
+) -> None:
+    """Copy tensors of a file into existing ones; names and shapes must match exactly."""
     require_shapes(_shapes(expected), _shapes(tensors), path)
     require_finite({name: tensors[name].numpy() for name in expected}, path)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Selecting the final weights of a run: the mean of its last checkpoints, or the best."""
+"""Selecting the final weights of a run: a mean of its last weights, or the best."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,7 +18,8 @@ END_OF_RUN = 0.1  # checkpoints in this last fraction of a run are averaged with
 
 def selection_at(config: TrainConfig, step: int) -> Selection:
     """Return the rule by which a run that ends at this step selects its weights."""
-    rule = "best" if config.select == "best" else f"{config.select} {config.average}"
+    alone = config.select in ("best", "ema")
+    rule = config.select if alone else f"{config.select} {config.average}"
     return Selection(rule, step)
 
 
@@ -27,21 +28,32 @@ def select_weights(
     config: TrainConfig,
     state: State,
     loss: Callable[[Mapping[str, Tensor]], float],
+    moving_average: Mapping[str, Tensor],
 ) -> tuple[dict[str, Tensor], str]:
     """Return the final weights of a run, and a description of them (paper 6.1).
 
-    `loss` returns the validation loss of some weights.
+    `moving_average` is empty if the run has none. `loss` returns the validation loss of some
+    weights.
     """
+    moving = f"moving average of the weights at step {state.step:,}, decay {config.ema:g}"
+    if config.select == "ema":
+        return {**moving_average}, moving
     if config.select == "best":
         return load_tensors(_best(run, state)), f"best validation loss, at step {state.best_step:,}"
     lengths = _lengths(run, config.average)
-    if config.select == "average" or len(lengths) == 1:
+    if config.select == "average" or (len(lengths) == 1 and not moving_average):
         return average_checkpoints(run, config.average)
     losses = {length: loss(average_checkpoints(run, length)[0]) for length in lengths}
     best = min(losses, key=lambda length: losses[length])
     tensors, description = average_checkpoints(run, best)
     compared = ", ".join(f"{length}: {value:.4f}" for length, value in losses.items())
-    return tensors, f"{description}, by validation loss (checkpoints averaged: {compared})"
+    compared = f"checkpoints averaged: {compared}"
+    if moving_average:
+        value = loss(moving_average)
+        compared += f"; moving average: {value:.4f}"
+        if value < losses[best]:
+            tensors, description = {**moving_average}, moving
+    return tensors, f"{description}, by validation loss ({compared})"
 
 
 def _lengths(run: Path, most: int) -> list[int]:

@@ -8,6 +8,7 @@ trainer       one run, step by step
 gradient      the gradient of an update, computed as fast as the machine allows
 optimizer     Adam, Muon and the learning rate
 muon          Muon's updates of matrices
+averaging     the moving average of the weights
 validation    loss, perplexity and BLEU on the validation set
 log           the training log
 saving        checkpoints, written in the background on a GPU

@@ -56,8 +56,14 @@ class Adam(torch.optim.Adam):
     def __init__(self, parameters: Iterable[nn.Parameter], config: TrainConfig) -> None:
         """Allocate the moments, so that the free memory is known before the first step."""
         parameters = list(parameters)
-        betas = config.beta1, config.beta2
-        super().__init__(parameters, lr=0.0, betas=betas, eps=config.epsilon, fused=True)
+        super().__init__(
+            _decayed(parameters, config.weight_decay) if config.weight_decay else parameters,
+            lr=0.0,
+            betas=(config.beta1, config.beta2),
+            eps=config.epsilon,
+            fused=True,
+            decoupled_weight_decay=config.weight_decay > 0,
+        )
         for parameter in parameters:
             self.state[parameter] = {
                 "step": torch.zeros((), device=parameter.device),
@@ -70,6 +76,18 @@ class Adam(torch.optim.Adam):
         """Whether `step` changes nothing if `found_inf` is 1: not on Apple's GPUs."""
         weight: Tensor = self.param_groups[0]["params"][0]
         return weight.device.type != "mps"
+
+
+def _decayed(parameters: Iterable[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
+    """Return groups of parameters of which only matrices decay, embeddings included.
+
+    Biases, the gains of norms and other vectors do not.
+    """
+    groups: dict[float, list[nn.Parameter]] = {}
+    for parameter in parameters:
+        is_matrix = parameter.squeeze().ndim > 1
+        groups.setdefault(weight_decay if is_matrix else 0.0, []).append(parameter)
+    return [{"params": group, "weight_decay": decay} for decay, group in groups.items()]
 
 
 class Muon(Adam):
@@ -85,6 +103,7 @@ class Muon(Adam):
         self.decay = config.weight_decay
         device = blocks[0].weight.device
         self.found_inf = torch.zeros((), device=device)
+        self.weight_decay, self.matrices = config.weight_decay, [*matrices]
         self.stacks = make_stacks(blocks, iteration_dtype(device, config))
         for stack in self.stacks:
             for block, momentum in zip(stack.blocks, stack.momentum, strict=True):
@@ -96,6 +115,8 @@ class Muon(Adam):
         loss = super().step(closure)
         assert self.found_inf is not None
         rate, applied = self.param_groups[0]["lr"], 1 - self.found_inf
+        if self.weight_decay:
+            torch._foreach_mul_(self.matrices, 1 - applied * (rate * self.weight_decay))
         for stack in self.stacks:
             stack.step(rate, self.decay, applied)
         return loss

@@ -40,6 +40,7 @@ from transduce.runs.folder import (
     last_checkpoint,
 )
 from transduce.runs.state import State
+from transduce.training.averaging import MovingAverage
 from transduce.training.log import require_finite
 
 MOST_WAITING = 2  # copies kept in memory: the best weights and a checkpoint
@@ -115,12 +116,18 @@ def _copy(tensor: Tensor) -> Tensor:
 
 
 class Checkpointer:
-    """Saves and loads a run's model and optimizer."""
+    """Saves and loads a run's model, optimizer and moving average."""
 
     def __init__(
-        self, run: Path, model: Transducer, optimizer: torch.optim.Optimizer, saver: Saver
+        self,
+        run: Path,
+        model: Transducer,
+        optimizer: torch.optim.Optimizer,
+        average: MovingAverage,
+        saver: Saver,
     ) -> None:
         self.run, self.model, self.optimizer, self.saver = run, model, optimizer, saver
+        self.average = average
         self.device = model.output.device
 
     def load(self, config: RunConfig) -> State | None:
@@ -138,6 +145,7 @@ class Checkpointer:
             load_weights(self.model, load_tensors(path), path)
             path = newest.verified(OPTIMIZER)
             moments = set_random_states(load_tensors(path), self.device, path)
+            moments = self.average.load(moments, path)
             load_optimizer_state(self.optimizer, weights_of(self.model), moments, path)
             return State.from_json(state)
         except BadRun as error:
@@ -149,7 +157,7 @@ class Checkpointer:
         """Write a checkpoint from which the run resumes exactly; delete the oldest ones."""
         self.require_folder()
         weights = weights_of(self.model)
-        moments = optimizer_state(self.optimizer, weights)
+        moments = optimizer_state(self.optimizer, weights) | self.average.state()
         _require_finite_tensors(weights | moments, state.step)
         weights, moments = self.saver.snapshot(weights), self.saver.snapshot(moments)
         optimizer = random_states(self.device) | moments

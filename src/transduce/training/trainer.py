@@ -26,6 +26,7 @@ from transduce.system.processes import cores, keep_freed_memory
 from transduce.system.progress import Progress, ShowPart
 from transduce.system.signals import StopSignal, ignore_signals, stop_signals
 from transduce.training import pacing
+from transduce.training.averaging import MovingAverage
 from transduce.training.distributed.processes import PeerLost, Processes
 from transduce.training.gradient import GradientStep
 from transduce.training.log import Log, NonFinite, require_finite
@@ -59,7 +60,8 @@ class Trainer:
         self.optimizer = make_optimizer(self.model, self.config)
         on_gpu = device.type == "cuda"
         self.saver = Saver(background=on_gpu and processes.first)
-        self.checkpointer = Checkpointer(run, self.model, self.optimizer, self.saver)
+        self.average = MovingAverage(self.model, self.config.ema)
+        self.checkpointer = Checkpointer(run, self.model, self.optimizer, self.average, self.saver)
         self.state = self.load_state()
         self.rate = 0.0
         self.warned = False  # that the source is ignored
@@ -166,6 +168,7 @@ class Trainer:
             group["lr"] = self.rate
         if self.optimizer.reads_found_inf or not step.skipped:
             self.optimizer.step()
+        self.average.update(state.step, step.skipped)
         state.step += 1
         state.position, state.epochs = update.next_position, update.epochs
         state.window.tokens += update.tokens
@@ -338,18 +341,20 @@ class Trainer:
         if origin and origin.weights:
             path = self.run_config.verified(self.run, START)
             load_weights(self.model, load_tensors(path), path)
+            self.average.restart()
             self.progress.say(f"starting from the weights of {origin.run}: {origin.weights}")
         return State()
 
     def finish(self) -> None:
-        """Write model.safetensors: the mean of the last checkpoints, or the best weights."""
+        """Write model.safetensors: a mean of the last weights, or the best weights."""
         self.checkpointer.require_folder()
 
         def loss(weights: Mapping[str, Tensor]) -> float:
             load_weights(self.model, weights, self.run)
             return measure_loss(self.gradient_step, self.corpus.valid)[0]
 
-        tensors, description = select_weights(self.run, self.config, self.state, loss)
+        average = {name: weight.cpu() for name, weight in self.average.weights.items()}
+        tensors, description = select_weights(self.run, self.config, self.state, loss, average)
         selection = selection_at(self.config, self.state.step)
         config = dataclasses.replace(self.run_config, selection=selection)
         save_model(self.run, config, tensors, description)
