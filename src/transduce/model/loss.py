@@ -209,14 +209,17 @@ def _divergence(
     log_p, log_q = (z.log_softmax(-1, dtype=dtype) for z in (z_p, z_q))
     real = (labels != PAD)[:, None]
     r = log_p - log_q
-    p, q = log_p.exp_().mul_(real), log_q.exp_().mul_(real)  # 0 for padding, like the gradients
+    p, q = log_p.exp_(), log_q.exp_()
     kl = (p * r).sum(-1, keepdim=True)  # KL(p|q)
-    if not symmetric:
-        return kl.sum(dtype=widest_float(kl.device)), (r.sub_(kl).mul_(p), q - p)
-    back = -(q * r).sum(-1, keepdim=True)  # KL(q|p)
-    d_p = torch.addcmul(p - q, p, r - kl)
-    d_q = torch.addcmul(q - p, q, r.neg_().sub_(back))
-    return (kl + back).sum(dtype=widest_float(kl.device)) / 2, (d_p.div_(2), d_q.div_(2))
+    if symmetric:
+        back = -(q * r).sum(-1, keepdim=True)  # KL(q|p)
+        d_p = torch.addcmul(p - q, p, r - kl)
+        d_q = torch.addcmul(q - p, q, r.neg_().sub_(back))
+        kl, weight = (kl + back) / 2, real / 2
+    else:
+        d_p, d_q, weight = p * r.sub_(kl), q - p, real
+    divergence = (kl * real).sum(dtype=widest_float(kl.device))
+    return divergence, (d_p.mul_(weight), d_q.mul_(weight))
 
 
 def _padded_vocabulary(V: int, device: torch.device) -> int:
