@@ -82,7 +82,7 @@ class Stack:
         self.tall = R > C
         self.scale = RMS * math.sqrt(L)
 
-    def step(self, rate: float, decay: float, applied: Tensor) -> None:
+    def step(self, rate: float, applied: Tensor) -> None:
         """Update the matrices; if `applied` is 0 instead of 1, change nothing.
 
         The root mean square of an update's entries is about `RMS`, so that Adam's learning rate and
@@ -97,8 +97,6 @@ class Stack:
         self.X.copy_(update.mT if self.tall else update)
         X = orthogonalise(self.X, self.Y, self.A, self.P)
         update.copy_(X.mT if self.tall else X).mul_(applied * (-rate * self.scale))
-        if decay:
-            torch._foreach_mul_(self.weights, 1 - rate * decay * applied)
         torch._foreach_add_(self.weights, update.unbind())
 
 

@@ -100,7 +100,6 @@ class Muon(Adam):
         blocks = blocks_in_layers(model)
         matrices = {block.weight for block in blocks}
         super().__init__((w for w in model.parameters() if w not in matrices), config)
-        self.decay = config.weight_decay
         device = blocks[0].weight.device
         self.found_inf = torch.zeros((), device=device)
         self.weight_decay, self.matrices = config.weight_decay, [*matrices]
@@ -118,7 +117,7 @@ class Muon(Adam):
         if self.weight_decay:
             torch._foreach_mul_(self.matrices, 1 - applied * (rate * self.weight_decay))
         for stack in self.stacks:
-            stack.step(rate, self.decay, applied)
+            stack.step(rate, applied)
         return loss
 
 
