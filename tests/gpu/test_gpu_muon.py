@@ -27,7 +27,8 @@ def model_and_muon(device: str, **settings: Any) -> tuple[nn.Module, Muon]:
     model = small_model(d_v=12).to(device)
     optimizer = make_optimizer(model, TrainConfig(optimizer="muon", **settings))
     assert isinstance(optimizer, Muon)
-    optimizer.param_groups[0]["lr"] = 0.01
+    for group in optimizer.param_groups:
+        group["lr"] = 0.01
     return model, optimizer
 
 
