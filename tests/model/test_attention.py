@@ -227,7 +227,7 @@ SHAPE = ModelConfig(d_model=24, h=H, d_k=D_K, d_v=D_V)
 
 def matrices() -> Iterator[tuple[Tensor, Tensor]]:
     """Yield each named view, and where it lies in the parameter that holds it."""
-    own, cross = SelfAttention(SHAPE), CrossAttention(SHAPE)
+    own, cross = SelfAttention(SHAPE, Kernels()), CrossAttention(SHAPE, Kernels())
     begin = 0
     for view in (own.W_Q, own.W_K, own.W_V):
         yield view, own.W_QKV.weight[begin : begin + len(view)]
@@ -245,7 +245,7 @@ def test_the_named_projections_are_views_of_the_shared_matrix() -> None:
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_self_attention_projects_then_attends_then_projects(causal: bool) -> None:
-    layer, x = SelfAttention(SHAPE), torch.randn(6, SHAPE.d_model)
+    layer, x = SelfAttention(SHAPE, Kernels()), torch.randn(6, SHAPE.d_model)
     ours = layer(x, GroupedSelf(LengthGroups(((1, 6),)), torch.arange(6), causal=causal))
     qkv = torch.cat([x @ W.T for W in (layer.W_Q, layer.W_K, layer.W_V)], dim=-1)
     exact = reference_self(qkv, causal=causal) @ layer.W_O.weight.T
@@ -253,7 +253,7 @@ def test_self_attention_projects_then_attends_then_projects(causal: bool) -> Non
 
 
 def test_cross_attention_projects_then_attends_then_projects() -> None:
-    layer = CrossAttention(SHAPE)
+    layer = CrossAttention(SHAPE, Kernels())
     x, memory = torch.randn(5, SHAPE.d_model), torch.randn(7, SHAPE.d_model)
     rows = SourceRows.of(queries=np.array([5]), keys=np.array([7]), rows=np.array([0]))
     ours = layer(x, memory, GroupedCross(rows))
@@ -266,7 +266,7 @@ def test_projections_are_initialised_as_separate_matrices() -> None:
     """Each block of a shared matrix is initialised by its own size, not that of the matrix."""
     torch.manual_seed(0)
     config = ModelConfig()
-    layer = SelfAttention(config)
+    layer = SelfAttention(config, Kernels())
     for block in layer.W_QKV.weight.split(layer.W_QKV.blocks):
         expected = math.sqrt(2 / (config.d_model + len(block)))
         assert block.std().item() == pytest.approx(expected, rel=0.02)

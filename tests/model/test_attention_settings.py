@@ -1,4 +1,4 @@
-"""Unscaled, restricted, additive and rotary attention: the whole model, on every path."""
+"""Settings of attention, norms and feed-forward networks: the whole model, on every path."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from attention_settings import DOT_PRODUCTS, SETTINGS, seen_by
+from attention_settings import DOT_PRODUCTS, NORMS, SETTINGS, seen_by
 from conftest import TINY, CommandLine, options
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -160,7 +160,7 @@ def test_alignment_is_the_cross_attention_of_the_last_layer(changes: dict[str, A
         assert not weights[:, source:].any()
 
 
-@pytest.mark.parametrize("changes", DOT_PRODUCTS, ids=str)
+@pytest.mark.parametrize("changes", [*DOT_PRODUCTS, *NORMS], ids=str)
 def test_packed_and_grouped_batches_have_the_same_loss_and_gradients(
     changes: dict[str, Any],
 ) -> None:

@@ -19,6 +19,7 @@ from transduce.model.contexts.grouped import GroupedCross, GroupedSelf
 from transduce.model.contexts.recorded import RecordedCross, RecordedSelf
 from transduce.model.contexts.selection import grouped_self
 from transduce.model.embedding import Embedding
+from transduce.model.ops.kernels import Kernels
 from transduce.model.variants import additive
 from transduce.model.variants.additive import additive_scores
 from transduce.model.variants.restricted import BLOCK, neighbours, restricted, span
@@ -38,12 +39,20 @@ def rotated(x: Tensor) -> Tensor:
     return torch.view_as_real(pairs * torch.exp(1j * angle)).flatten(-2)
 
 
+def rms_norm(x: Tensor) -> Tensor:
+    """Zhang and Sennrich 2019, Eq. 4, without the gain."""
+    return x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+
+
 def plain_self(layer: SelfAttention, x: Tensor, config: ModelConfig, *, causal: bool) -> Tensor:
     """Self-attention of one sentence, as the paper writes it, in float64. (T, d) -> (T, d)."""
     q, k, v = (
         (x.double() @ W.double().T).unflatten(-1, (config.h, -1)).transpose(0, 1)
         for W in (layer.W_Q, layer.W_K, layer.W_V)
     )
+    if layer.qk_norm is not None and layer.qk_norm.gain is not None:
+        gains = layer.qk_norm.gain.double().chunk(2)
+        q, k = (rms_norm(x) * gain for x, gain in zip((q, k), gains, strict=True))
     if config.positions == "rotary":
         q, k = rotated(q), rotated(k)
     if config.attention == "additive":
@@ -75,7 +84,9 @@ def test_self_attention_is_its_formula_forward_and_backward(
     """Within one block of queries, in a few, and in many."""
     config = SHAPE.replace(**changes)
     torch.manual_seed(0)
-    layer = SelfAttention(config)
+    layer = SelfAttention(config, Kernels())
+    if layer.qk_norm is not None and layer.qk_norm.gain is not None:
+        torch.nn.init.uniform_(layer.qk_norm.gain, 0.5, 2)
     lengths = [1, 3, 3, 40, 90, 200]
     x = torch.randn(sum(lengths), config.d_model, requires_grad=True)
     ours = layer(x, context_of(lengths, config, causal=causal))
@@ -95,7 +106,7 @@ def test_self_attention_is_its_formula_forward_and_backward(
 def test_weights_are_those_that_average_the_values(changes: dict[str, Any]) -> None:
     config = SHAPE.replace(**changes)
     torch.manual_seed(0)
-    layer = SelfAttention(config)
+    layer = SelfAttention(config, Kernels())
     x = torch.randn(50, config.d_model)
     for causal in (False, True):
         context = RecordedSelf(context_of([50], config, causal=causal))
@@ -114,11 +125,18 @@ def test_weights_are_those_that_average_the_values(changes: dict[str, Any]) -> N
         torch.testing.assert_close(y, output)
 
 
-@pytest.mark.parametrize("changes", [{"scaled": False}, {"attention": "additive"}], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [{"scaled": False}, {"attention": "additive"}, {"scaled": False, "qk_norm": True}],
+    ids=str,
+)
 def test_cross_attention_is_its_formula(changes: dict[str, Any]) -> None:
     config = SHAPE.replace(**changes)
     torch.manual_seed(0)
-    layer = CrossAttention(config)
+    layer = CrossAttention(config, Kernels())
+    for norm in (layer.q_norm, layer.k_norm):
+        if norm is not None and norm.gain is not None:
+            torch.nn.init.uniform_(norm.gain, 0.5, 2)
     x, memory = torch.randn(7, 24), torch.randn(11, 24)
     rows = SourceRows.of(queries=np.array([3, 4]), keys=np.array([5, 6]), rows=np.array([1, 0]))
     context = RecordedCross(GroupedCross(rows))
@@ -132,6 +150,10 @@ def test_cross_attention_is_its_formula(changes: dict[str, Any]) -> None:
             (tokens.double() @ W.double().T).unflatten(-1, (config.h, -1)).transpose(0, 1)
             for tokens, W in projections
         )
+        if layer.q_norm is not None and layer.k_norm is not None:
+            assert layer.q_norm.gain is not None
+            assert layer.k_norm.gain is not None
+            q, k = rms_norm(q) * layer.q_norm.gain, rms_norm(k) * layer.k_norm.gain
         if layer.v_a is None:
             scores = q @ k.mT
         else:
@@ -185,7 +207,7 @@ def test_restricted_attention_works_on_r_keys_a_token() -> None:
 
 def test_a_key_outside_the_neighbourhood_has_no_influence_in_one_layer() -> None:
     config = SHAPE.replace(neighbourhood=9)
-    layer = SelfAttention(config)
+    layer = SelfAttention(config, Kernels())
     x = torch.randn(120, SHAPE.d_model)
     changed = x.clone()
     changed[60] += 100
@@ -221,7 +243,7 @@ def test_additive_scores_do_not_depend_on_the_chunk_size(
 @pytest.mark.parametrize("changes", [{"attention": "additive"}, {"neighbourhood": 3}], ids=str)
 def test_attention_dropout_acts_on_the_weights(changes: dict[str, Any]) -> None:
     config = SHAPE.replace(attention_dropout=0.5, **changes)
-    layer, x = SelfAttention(config), torch.randn(60, SHAPE.d_model)
+    layer, x = SelfAttention(config, Kernels()), torch.randn(60, SHAPE.d_model)
     context = context_of([60], config, causal=True)
     torch.testing.assert_close(layer.eval()(x, context), layer(x, context))
     layer.train()
@@ -238,7 +260,7 @@ def test_rotary_positions_are_those_of_llama() -> None:
     positions = torch.tensor([0, 1, 2, 7, 100, 300])
     q, k = torch.randn(2, 6, 2, 16, dtype=torch.float64).unbind()  # (T, H, C)
     v = torch.randn(6, 2 * 4, dtype=torch.float64)
-    rotary = Rotary(ModelConfig(h=2, d_k=16, d_v=4, positions="rotary")).double()
+    rotary = Rotary(ModelConfig(h=2, d_k=16, d_v=4, positions="rotary"), Kernels()).double()
     ours = rotary(torch.cat([q.flatten(1), k.flatten(1), v], dim=-1), positions)
     frequencies = 10_000 ** (-torch.arange(0, 16, 2, dtype=torch.float64) / 16)
     angles = (positions[:, None] * frequencies).repeat(1, 2)[None]  # (1, T, C)
@@ -257,7 +279,7 @@ def test_rotary_positions_are_those_of_llama() -> None:
 
 
 def test_the_product_of_rotated_queries_and_keys_depends_on_their_distance_only() -> None:
-    rotary = Rotary(ModelConfig(h=1, d_k=8, d_v=2, positions="rotary")).double()
+    rotary = Rotary(ModelConfig(h=1, d_k=8, d_v=2, positions="rotary"), Kernels()).double()
     q, k = torch.randn(2, 8, dtype=torch.float64)
 
     def product(query_at: int, key_at: int) -> float:

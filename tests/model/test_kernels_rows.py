@@ -59,6 +59,7 @@ def test_residual_and_norm_are_those_of_torch_forward_and_backward(
     assert distance(statistics[0], (x_ + y_).mean(-1)) < EXACT[dtype]
     theirs = torch.autograd.grad(expected, exact, d_out.double())
     for a, b in zip(ours, theirs, strict=True):
+        assert a is not None
         assert distance(a, b) < 2 * EXACT[dtype]
 
 

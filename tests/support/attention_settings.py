@@ -1,10 +1,18 @@
-"""Settings of attention that tests try on every path."""
+"""Settings of attention, norms and feed-forward networks that tests try on every path."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
+MODERN: dict[str, Any] = {
+    "pre_norm": True,
+    "norm": "rms",
+    "gated": True,
+    "activation": "swish",
+    "qk_norm": True,
+    "positions": "rotary",
+}
 DOT_PRODUCTS: list[dict[str, Any]] = [
     {"scaled": False},
     {"neighbourhood": 1},
@@ -13,8 +21,15 @@ DOT_PRODUCTS: list[dict[str, Any]] = [
     {"positions": "rotary"},
     {"positions": "rotary", "neighbourhood": 4, "scaled": False},
 ]
+NORMS: list[dict[str, Any]] = [
+    {"qk_norm": True, "scaled": False},
+    {"pre_norm": True},
+    {"norm": "rms", "gated": True},
+    MODERN,
+]
 SETTINGS: list[dict[str, Any]] = [
     *DOT_PRODUCTS,
+    *NORMS,
     {"attention": "additive"},
     {"attention": "additive", "d_k": 5, "attention_bias": True},
 ]

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from attention_settings import MODERN
 from torch import Tensor
 
 from models import pairs_of, part_of, realistic, small_model
@@ -18,12 +19,17 @@ from transduce.translation.types import Job
 
 PAIRS = pairs_of([(n, m) for n, m in realistic(60, longest=60)])
 SENTENCES = np.arange(len(PAIRS))
-# Variants of attention.
+# Variants of the paper's model.
 KINDS: list[dict[str, Any]] = [
     {"scaled": False},
     {"neighbourhood": 6},
     {"positions": "rotary"},
     {"attention": "additive"},
+    {"qk_norm": True},
+    {"pre_norm": True},
+    {"norm": "rms"},
+    {"gated": True, "activation": "gelu"},
+    MODERN,
 ]
 
 

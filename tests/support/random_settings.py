@@ -18,8 +18,12 @@ FRACTIONS = st.floats(0, 1, exclude_max=True)
 
 
 MODELS = st.builds(
-    lambda vocabulary, **rest: ModelConfig(
-        source_vocabulary=vocabulary, target_vocabulary=vocabulary, **rest
+    lambda vocabulary, pre_norm, init, **rest: ModelConfig(
+        source_vocabulary=vocabulary,
+        target_vocabulary=vocabulary,
+        pre_norm=pre_norm and init not in ("admin", "deepnet"),
+        init=init,
+        **rest,
     ),
     vocabulary=positive(),
     N=positive(MAXIMUM["N"]),
@@ -32,6 +36,10 @@ MODELS = st.builds(
     P_drop=FRACTIONS,
     attention_bias=st.booleans(),
     positions=st.sampled_from(["sinusoidal", "learned"]),
+    pre_norm=st.booleans(),
+    norm=st.sampled_from(["layer", "rms"]),
+    gated=st.booleans(),
+    qk_norm=st.booleans(),
     tie=st.sampled_from(["all", "decoder", "none"]),
     init=st.sampled_from(["xavier", "depth-scaled", "small", "admin", "deepnet"]),
     max_len=st.integers(2, MAXIMUM["max_len"]),

@@ -35,6 +35,7 @@ ARCHITECTURES = {
     "transformer": Architecture(
         uses=_ATTENTION
         | {"neighbourhood", "attention_dropout", "relu_dropout", "activation", "init"}
+        | {"pre_norm", "norm", "gated", "qk_norm"}
     ),
     "recurrent": Architecture(
         uses=_ATTENTION,
@@ -107,6 +108,19 @@ class ModelConfig(Settings):
     neighbourhood: int | None = setting(
         None, "window r of restricted self-attention, in tokens; none: all tokens", "4"
     )
+    pre_norm: bool = setting(
+        False,
+        "normalise the input of each sub-layer, and each stack's output, instead of the residual "
+        "sums",
+    )
+    norm: Literal["layer", "rms"] = setting(
+        "layer", "LayerNorm, or RMSNorm (Zhang and Sennrich 2019): no mean, no bias", "3.1"
+    )
+    gated: bool = setting(
+        False,
+        "gated feed-forward networks without biases (Shazeer 2020): (act(x W_1) * x W_3) W_2",
+    )
+    qk_norm: bool = setting(False, "RMSNorm on each head's queries and keys (Henry et al. 2020)")
     kernel: int = setting(3, "kernel width of the convolutions in convs2s and bytenet")
     tie: Literal["all", "decoder", "none"] = setting(
         "all",
@@ -137,11 +151,16 @@ class ModelConfig(Settings):
             self._require(self.scaled, "scaled", "true: additive attention has no dot products")
             no_window = "none: additive attention has no window"
             self._require(self.neighbourhood is None, "neighbourhood", no_window)
+            no_products = "false: additive attention has no dot products"
+            self._require(not self.qk_norm, "qk_norm", no_products)
         if self.positions == "rotary":
             rotates = self.architecture == "transformer" and self.uses_dot_products
             expected = "'sinusoidal', 'learned' or 'none': only dot-product self-attention rotates"
             self._require(rotates, "positions", expected)
             self._require(self.d_k % 2 == 0, "d_k", "an even number: rotary positions rotate pairs")
+        if self.pre_norm:
+            expected = "'xavier', 'depth-scaled' or 'small': the others are for post-norm"
+            self._require(self.init not in ("admin", "deepnet"), "init", expected)
         self._check_architecture()
         if self.tie == "all" and self.source_vocabulary != self.target_vocabulary:
             raise BadSetting(

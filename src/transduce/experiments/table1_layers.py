@@ -20,6 +20,7 @@ from transduce.model.attention import SelfAttention, SelfContext
 from transduce.model.baselines.convolution import Convolution, Neighbours, taps
 from transduce.model.baselines.lstm import LSTM, run_lstm
 from transduce.model.contexts.selection import self_context
+from transduce.model.ops.kernels import Kernels
 from transduce.model.ops.linear import Linear
 
 D_K = 64  # per head, as in the paper's models
@@ -126,7 +127,7 @@ def make_attention(sizes: Sizes) -> SelfAttention:
     """Make self-attention with heads of the paper's width."""
     h = max(1, sizes.d // D_K)
     width = sizes.d // h
-    return SelfAttention(ModelConfig(d_model=sizes.d, h=h, d_k=width, d_v=width))
+    return SelfAttention(ModelConfig(d_model=sizes.d, h=h, d_k=width, d_v=width), Kernels())
 
 
 def attention_context(sizes: Sizes, device: torch.device, *, restricted: bool) -> SelfContext:

@@ -19,8 +19,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transduce.config import ModelConfig
+from transduce.model.ops.kernels import Kernels
 from transduce.model.ops.linear import Linear
 from transduce.model.variants.additive import Additive, additive_vectors
+from transduce.model.variants.qk_norm import QKNorm
 from transduce.model.variants.rotary import Rotary
 
 
@@ -160,7 +162,7 @@ class MultiHead(nn.Module):
 class SelfAttention(MultiHead):
     """Multi-head attention of a sentence to itself (paper 3.2.2, 3.2.3)."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__(config)
         d_model, bias = config.d_model, config.attention_bias
         # Three matrices stored as one, for a single product; each is initialised separately.
@@ -168,7 +170,9 @@ class SelfAttention(MultiHead):
         self.W_QKV = Linear(d_model, sum(blocks), bias=bias, blocks=blocks)
         self.W_O = Linear(self.value_channels, d_model, bias=bias)
         self.v_a = additive_vectors(config)
-        self.rotary = Rotary(config) if config.positions == "rotary" else None
+        self.qk_norm = QKNorm(config, 2, kernels) if config.qk_norm else None
+        if config.positions == "rotary":
+            self.qk_norm = Rotary(config, kernels)  # normalises too, if configured
 
     @property
     def W_Q(self) -> Tensor:  # noqa: N802  (the paper's name)
@@ -192,15 +196,15 @@ class SelfAttention(MultiHead):
     def project(self, x: Tensor, context: SelfContext) -> Tensor:
         """Return queries, keys and values side by side. (T, d_model) -> (T, H * (2 d_k + d_v))."""
         qkv: Tensor = self.W_QKV(x)
-        if self.rotary is not None:
-            qkv = self.rotary(qkv, context.positions)
+        if self.qk_norm is not None:
+            qkv = self.qk_norm(qkv, context.positions)
         return qkv if self.scaled else self.unscale(qkv)
 
 
 class CrossAttention(MultiHead):
     """Multi-head attention of the decoder over the encoder's output (paper 3.2.2, 3.2.3)."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__(config)
         d_model, bias = config.d_model, config.attention_bias
         blocks = [self.key_channels, self.value_channels]  # as in self-attention
@@ -208,6 +212,8 @@ class CrossAttention(MultiHead):
         self.W_KV = Linear(d_model, sum(blocks), bias=bias, blocks=blocks)
         self.W_O = Linear(self.value_channels, d_model, bias=bias)
         self.v_a = additive_vectors(config)
+        self.q_norm = QKNorm(config, 1, kernels) if config.qk_norm else None
+        self.k_norm = QKNorm(config, 1, kernels) if config.qk_norm else None
 
     @property
     def W_K(self) -> Tensor:  # noqa: N802  (the paper's name)
@@ -222,5 +228,11 @@ class CrossAttention(MultiHead):
     def forward(self, x: Tensor, memory: Tensor | None, context: CrossContext) -> Tensor:
         """Let each target token attend to its whole source. (T, d_model) -> (T, d_model)."""
         q: Tensor = self.W_Q(x)
+        q = q if self.q_norm is None else self.q_norm(q)
         q = q if self.scaled else self.unscale(q)
-        return self.W_O(context.attend(q, self.W_KV, memory, self.heads))  # type: ignore[no-any-return]
+        return self.W_O(context.attend(q, self.project_memory, memory, self.heads))  # type: ignore[no-any-return]
+
+    def project_memory(self, memory: Tensor) -> Tensor:
+        """Return the keys and values of the encoder's output. -> (T, H * (d_k + d_v))."""
+        kv: Tensor = self.W_KV(memory)
+        return kv if self.k_norm is None else self.k_norm(kv)

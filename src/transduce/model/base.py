@@ -137,11 +137,11 @@ class Transducer(nn.Module):
     def decode(self, target: PackedTokens, memory: Tensor, cross: SourceRows | KeyRanges) -> Tensor:
         """Transform target sentences, conditioned on their sources. -> (T, d_model)."""
 
-    def apply_layer(self, layer: Callable[..., Tensor], x: Tensor, *arguments: Any) -> Tensor:
+    def apply_layer(self, layer: Callable[..., Any], *arguments: Any) -> Any:
         """Apply a layer; with `recompute`, store only its input for the backward pass."""
         if self.recompute and self.training:
-            return checkpoint(layer, x, *arguments, use_reentrant=False)  # type: ignore[no-any-return]
-        return layer(x, *arguments)
+            return checkpoint(layer, *arguments, use_reentrant=False)
+        return layer(*arguments)
 
     @abstractmethod
     def project_memory(self, memory: Tensor) -> Tensor:

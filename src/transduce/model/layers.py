@@ -8,9 +8,10 @@ from torch.nn import functional as F
 from transduce.config import ModelConfig
 from transduce.model.attention import CrossAttention, CrossContext, SelfAttention, SelfContext
 from transduce.model.ops.dropout import dropout
-from transduce.model.ops.fused import linear_relu, residual_norm
+from transduce.model.ops.fused import gate, linear_relu, residual_norm, residual_sum_and_norm
 from transduce.model.ops.kernels import Kernels
 from transduce.model.ops.linear import Linear
+from transduce.model.variants.rms_norm import RMSNorm
 
 # ReLU is not listed: `ops.fused.linear_relu` fuses it with the preceding product.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"swish": F.silu, "gelu": F.gelu}
@@ -19,25 +20,35 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"swish": F.silu, "gelu": F
 class FeedForward(nn.Module):
     """Eq. 2, max(0, x W1 + b1) W2 + b2, at each position separately (paper 3.3).
 
-    Differs: imported models may use an activation other than max(0, x).
+    Differs: imported models may use an activation other than max(0, x). With `gated`, the inner
+    values are act(x W_1) * x W_3, and there are no biases; W_1 and W_3 are stored as one matrix.
     """
 
     def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()
         self.kernels = kernels
-        self.W_1 = Linear(config.d_model, config.d_ff, bias=True)
-        self.W_2 = Linear(config.d_ff, config.d_model, bias=True)
+        blocks = [config.d_ff] * (2 if config.gated else 1)
+        bias = not config.gated
+        self.W_1 = Linear(config.d_model, sum(blocks), bias=bias, blocks=blocks)
+        self.W_2 = Linear(config.d_ff, config.d_model, bias=bias)
         self.relu_dropout = config.relu_dropout
-        self.activation = config.activation
+        self.activation, self.gated = config.activation, config.gated
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each token. (T, d_model) -> (T, d_model)."""
-        if self.activation == "relu":
+        if self.gated:
+            inner = gate(self.W_1(x), self.activation, self.kernels)
+        elif self.activation == "relu":
             inner = linear_relu(x, self.W_1.weight, self.W_1.bias, self.kernels)
         else:
             inner = ACTIVATIONS[self.activation](self.W_1(x))
         inner = dropout(inner, self.relu_dropout if self.training else 0.0)
         return self.W_2(inner)  # type: ignore[no-any-return]
+
+
+def make_norm(config: ModelConfig) -> nn.LayerNorm:
+    """Make the configured norm; `ops/fused` applies it."""
+    return RMSNorm(config.d_model) if config.norm == "rms" else nn.LayerNorm(config.d_model)
 
 
 class Residual(nn.Module):
@@ -46,7 +57,7 @@ class Residual(nn.Module):
     def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()
         self.kernels = kernels
-        self.norm = nn.LayerNorm(config.d_model)  # residual_norm applies it, fused with the sum
+        self.norm = make_norm(config)
         self.P_drop = config.P_drop
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
@@ -55,13 +66,19 @@ class Residual(nn.Module):
         weight, bias, eps = self.norm.weight, self.norm.bias, self.norm.eps
         return residual_norm(x, y, weight, bias, P_drop, eps, self.kernels)
 
+    def sum_and_norm(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Return x + Dropout(y) and its norm, for `variants/pre_norm`. (T, d_model)."""
+        P_drop = self.P_drop if self.training else 0.0
+        weight, bias, eps = self.norm.weight, self.norm.bias, self.norm.eps
+        return residual_sum_and_norm(x, y, weight, bias, P_drop, eps, self.kernels)
+
 
 class EncoderLayer(nn.Module):
     """Self-attention, then a feed-forward network (paper 3.1)."""
 
     def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()
-        self.self_attention = SelfAttention(config)
+        self.self_attention = SelfAttention(config, kernels)
         self.feed_forward = FeedForward(config, kernels)
         self.after_self = Residual(config, kernels)
         self.after_feed = Residual(config, kernels)
@@ -81,8 +98,8 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()
-        self.self_attention = SelfAttention(config)
-        self.cross_attention = CrossAttention(config)
+        self.self_attention = SelfAttention(config, kernels)
+        self.cross_attention = CrossAttention(config, kernels)
         self.feed_forward = FeedForward(config, kernels)
         self.after_self = Residual(config, kernels)
         self.after_cross = Residual(config, kernels)

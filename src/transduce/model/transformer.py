@@ -17,6 +17,7 @@ from transduce.model.cache import Cache
 from transduce.model.contexts.selection import cross_context, self_context
 from transduce.model.initialisation import initialise
 from transduce.model.layers import DecoderLayer, EncoderLayer
+from transduce.model.variants.pre_norm import PreNorm
 
 
 class Transformer(Transducer):
@@ -37,6 +38,7 @@ class Transformer(Transducer):
         self.decoder: Stack[DecoderLayer] = Stack(
             DecoderLayer(config, self.kernels) for _ in range(config.decoder_layers)
         )
+        self.pre_norm = PreNorm(config, self.kernels) if config.pre_norm else None
         initialise(self, self.encoder, self.decoder)
 
     def encode(self, source: PackedTokens) -> Tensor:
@@ -59,6 +61,8 @@ class Transformer(Transducer):
     def run_encoder(self, source: PackedTokens, context: SelfContext) -> Tensor:
         """Apply the encoder's layers with this attention context. -> (T, d_model)."""
         x = self.embed_source(source)
+        if self.pre_norm is not None:
+            return self.pre_norm.run_encoder(self.encoder, x, context, self.apply_layer)
         for layer in self.encoder:
             x = self.apply_layer(layer, x, context)
         return x
@@ -74,13 +78,15 @@ class Transformer(Transducer):
         Training, scoring, decoding, alignment and attention maps differ only in the contexts. The
         contexts of a cache need no `memory`: the cache holds the keys and values of the sources.
         """
+        if self.pre_norm is not None:
+            return self.pre_norm.run_decoder(self.decoder, x, memory, contexts, self.apply_layer)
         for layer, (context, cross) in zip(self.decoder, contexts, strict=True):
             x = self.apply_layer(layer, x, memory, context, cross)
         return x
 
     def project_memory(self, memory: Tensor) -> Tensor:
         """Project the encoder's output to the keys and values of every layer. -> (N, T, H * C)."""
-        return torch.stack([layer.cross_attention.W_KV(memory) for layer in self.decoder])
+        return torch.stack([layer.cross_attention.project_memory(memory) for layer in self.decoder])
 
     def cache(self, slots: int, hypotheses: int, capacity: tuple[int, int]) -> Cache:
         """Return an empty cache of keys and values."""
@@ -99,7 +105,8 @@ class Transformer(Transducer):
         W_Q = config.d_model * config.h * config.d_k
         W_KV = config.d_model * config.h * (config.d_k + config.d_v)
         W_O = config.h * config.d_v * config.d_model
-        layer = W_Q + W_KV + W_O + 2 * config.d_model * config.d_ff
+        feed_forward = (3 if config.gated else 2) * config.d_model * config.d_ff
+        layer = W_Q + W_KV + W_O + feed_forward
         source = config.N * layer + config.decoder_layers * W_KV  # cross-attention
         target = config.decoder_layers * (layer + W_Q + W_O)
         return source, target + config.d_model * config.target_vocabulary

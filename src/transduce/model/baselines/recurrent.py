@@ -137,7 +137,7 @@ class Recurrent(Transducer):
 
     def _read(self, layer: list[LSTM], x: Tensor, steps: Steps) -> Tensor:
         """Apply a layer, or the two directions of one."""
-        return self.apply_layer(functools.partial(run_lstm, layer), x, steps.sizes)
+        return self.apply_layer(functools.partial(run_lstm, layer), x, steps.sizes)  # type: ignore[no-any-return]
 
     def project_memory(self, memory: Tensor) -> Tensor:
         """Project the encoder's output for the decoder's attention. (T, C) -> (1, T, …)."""

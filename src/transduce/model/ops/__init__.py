@@ -6,7 +6,8 @@ says whether it uses them. In reading order:
 - `kernels`: whether a model uses our Triton kernels.
 - `linear`: linear maps, with oneDNN on a CPU.
 - `dropout`: dropout with fast random bits on a CPU.
-- `fused`: residual with LayerNorm, LayerNorm with ReLU, linear map with ReLU.
+- `fused`: residual with norm, norm with ReLU, linear map with ReLU, gated activation.
+- `queries_keys`: norm and rotation of queries and keys.
 - `packed_attention`: attention over packed tokens.
 - `decoding_attention`: attention in decoding steps.
 - `softmax`: the smoothed softmax of the loss.

@@ -54,6 +54,7 @@ def try_out(
         _try_rows(config, dtype, device, training=training)
         if config.uses_dot_products:
             _try_attention(config, dtype, device, training=training)
+            _try_queries_keys(config, dtype, device, training=training)
     elif config.architecture == "bytenet":
         _try_norms(config, dtype, device, training=training)
     if training:
@@ -71,10 +72,25 @@ def _try_rows(
     weight = torch.ones(config.d_model, device=device)
     seed = torch.ones(1, dtype=torch.int64, device=device)
     P_drop = config.P_drop if training else 0.0
-    out, total, statistics = rows.residual_forward(x, x, weight, weight, seed, P_drop, 1e-5)
+    rms = config.norm == "rms"
+    bias = None if rms else weight
+    out, total, statistics = rows.residual_forward(x, x, weight, bias, seed, P_drop, 1e-5)
     if training:
-        rows.residual_backward(out, total, statistics, weight, seed, P_drop)
-        inner = torch.ones(TOKENS, config.d_ff, dtype=dtype, device=device)
+        for d_total in (None, out) if config.pre_norm else (None,):
+            rows.residual_backward(
+                out, total, statistics, weight, seed, P_drop, d_total=d_total, rms=rms
+            )
+    if config.pre_norm:
+        _, statistics = rows.norm_forward(x, weight, bias, 1e-5, relu=False)
+        if training:
+            rows.norm_backward(out, x, statistics, weight, bias, relu=False)
+    inner = torch.ones(TOKENS, config.d_ff, dtype=dtype, device=device)
+    if config.gated:
+        halves = torch.cat([inner, inner], dim=-1)
+        rows.gate_forward(halves, config.activation)
+        if training:
+            rows.gate_backward(inner, halves, config.activation)
+    elif training:
         rows.relu_backward(inner, inner)
 
 
@@ -86,9 +102,9 @@ def _try_norms(
     for width in {config.d_model, config.d_ff}:
         x = torch.ones(TOKENS, width, dtype=dtype, device=device)
         weight = torch.ones(width, device=device)
-        out, statistics = rows.norm_relu_forward(x, weight, weight, 1e-5)
+        out, statistics = rows.norm_forward(x, weight, weight, 1e-5, relu=True)
         if training:
-            rows.norm_relu_backward(out, x, statistics, weight, weight)
+            rows.norm_backward(out, x, statistics, weight, weight, relu=True)
 
 
 def _try_attention(
@@ -112,6 +128,25 @@ def _try_attention(
         ranges = first, last, first, last
         gradients = heads(torch.empty_like(qkv))
         attention.backward(out, *heads(qkv), out, lse, ranges, *gradients)
+
+
+def _try_queries_keys(
+    config: ModelConfig, dtype: torch.dtype, device: torch.device, *, training: bool
+) -> None:
+    from transduce.model.ops.triton import queries_keys
+
+    h, d_k, d_v = config.h, config.d_k, config.d_v
+    positions = torch.zeros(TOKENS, dtype=torch.int64, device=device)
+    rotary = torch.ones(1, d_k, device=device) if config.positions == "rotary" else None
+    # Self-attention; queries and keys of cross-attention.
+    for kinds, table, rest in ((2, rotary, h * d_v), (1, None, 0), (1, None, h * d_v)):
+        gain = torch.ones(kinds * d_k, device=device) if config.qk_norm else None
+        if gain is not None or table is not None:
+            size = kinds * h, d_k
+            x = torch.ones(TOKENS, kinds * h * d_k + rest, dtype=dtype, device=device)
+            out = queries_keys.forward(x, size, gain, table, positions, 1e-5)
+            if training:
+                queries_keys.backward(out, x, size, gain, table, positions, 1e-5)
 
 
 def _try_softmax(vocabulary: int, dtype: torch.dtype, device: torch.device) -> None:

@@ -14,15 +14,26 @@ PROGRAMS = 1024  # programs that sum over rows; more than a GPU runs at once
 
 
 def residual_forward(
-    x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, seed: Tensor, P_drop: float, eps: float
+    x: Tensor,
+    y: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    seed: Tensor,
+    P_drop: float,
+    eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return LayerNorm(x + Dropout(y)), the sum, and its mean and 1 / deviation (2, T)."""
+    """Return Norm(x + Dropout(y)), the sum, and its mean and 1 / deviation (2, T).
+
+    The norm is LayerNorm, or RMSNorm if there is no bias: its mean is not defined.
+    """
     rows, D = x.shape
     out, total = torch.empty_like(x), torch.empty_like(x)
     statistics = x.new_empty(2, rows, dtype=torch.float32)
     _norm_forward[(triton.cdiv(rows, QUAD),)](
-        *(x, y, weight, bias, seed, out, total, statistics, rows, eps),
+        *(x, y, weight, weight if bias is None else bias, seed, out, total, statistics, rows, eps),
         RESIDUAL=True,
+        RELU=False,
+        RMS=bias is None,
         **_drop(P_drop),
         **_row(D),
     )
@@ -30,53 +41,83 @@ def residual_forward(
 
 
 def residual_backward(
-    d_out: Tensor, total: Tensor, statistics: Tensor, weight: Tensor, seed: Tensor, P_drop: float
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the gradients of x, y, weight and bias."""
+    d_out: Tensor,
+    total: Tensor,
+    statistics: Tensor,
+    weight: Tensor,
+    seed: Tensor,
+    P_drop: float,
+    *,
+    d_total: Tensor | None = None,
+    rms: bool = False,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Return the gradients of x, y, weight and bias; `d_total` is that of the sum, if it is used.
+
+    With `rms`, the norm is RMSNorm, which has no bias.
+    """
     rows, D = total.shape
     d_x = torch.empty_like(total)
     d_y = torch.empty_like(total) if P_drop else d_x
     programs = min(PROGRAMS, triton.cdiv(rows, QUAD))
-    sums = total.new_empty(2, programs, D, dtype=torch.float32)
+    sums = total.new_empty(1 if rms else 2, programs, D, dtype=torch.float32)
     _norm_backward[(programs,)](
-        *(d_out, total, statistics, weight, weight, seed, d_x, d_y, sums, rows, programs),
-        RESIDUAL=True,
+        *(d_out, d_out if d_total is None else d_total, total, statistics, weight, weight, seed),
+        *(d_x, d_y, sums, rows, programs),
+        STREAM=d_total is not None,
+        RELU=False,
+        RMS=rms,
         **_drop(P_drop),
         **_row(D),
     )
-    d_weight, d_bias = sums.sum(1).unbind()
-    return d_x, d_y, d_weight, d_bias
+    d_weight, *d_bias = sums.sum(1).unbind()
+    return d_x, d_y, d_weight, d_bias[0] if d_bias else None
 
 
-def norm_relu_forward(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Return max(0, LayerNorm(x)), and the mean and 1 / deviation of each row (2, T)."""
+def norm_forward(
+    x: Tensor, weight: Tensor, bias: Tensor | None, eps: float, *, relu: bool
+) -> tuple[Tensor, Tensor]:
+    """Return Norm(x), and the mean and 1 / deviation of each row (2, T).
+
+    With `relu`, negative outputs become 0. Without a bias, the norm is RMSNorm.
+    """
     rows, D = x.shape
     out, statistics = torch.empty_like(x), x.new_empty(2, rows, dtype=torch.float32)
     _norm_forward[(triton.cdiv(rows, QUAD),)](
-        *(x, x, weight, bias, weight, out, out, statistics, rows, eps),
+        *(x, x, weight, weight if bias is None else bias, weight, out, out, statistics, rows, eps),
         RESIDUAL=False,
+        RELU=relu,
+        RMS=bias is None,
         **_drop(0.0),
         **_row(D),
     )
     return out, statistics
 
 
-def norm_relu_backward(
-    d_out: Tensor, x: Tensor, statistics: Tensor, weight: Tensor, bias: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def norm_backward(
+    d_out: Tensor,
+    x: Tensor,
+    statistics: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    *,
+    relu: bool,
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """Return the gradients of x, weight and bias."""
     rows, D = x.shape
     d_x = torch.empty_like(x)
     programs = min(PROGRAMS, triton.cdiv(rows, QUAD))
-    sums = x.new_empty(2, programs, D, dtype=torch.float32)
+    sums = x.new_empty(1 if bias is None else 2, programs, D, dtype=torch.float32)
     _norm_backward[(programs,)](
-        *(d_out, x, statistics, weight, bias, weight, d_x, d_x, sums, rows, programs),
-        RESIDUAL=False,
+        *(d_out, d_out, x, statistics, weight, weight if bias is None else bias, weight),
+        *(d_x, d_x, sums, rows, programs),
+        STREAM=False,
+        RELU=relu,
+        RMS=bias is None,
         **_drop(0.0),
         **_row(D),
     )
-    d_weight, d_bias = sums.sum(1).unbind()
-    return d_x, d_weight, d_bias
+    d_weight, *d_bias = sums.sum(1).unbind()
+    return d_x, d_weight, d_bias[0] if d_bias else None
 
 
 def relu_backward(d_out: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
@@ -90,6 +131,28 @@ def relu_backward(d_out: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
         *(d_out, out, d_x, sums, rows, programs), D=D, COLUMNS=columns, num_warps=4
     )
     return d_x, sums.sum(0)
+
+
+def gate_forward(x: Tensor, activation: str) -> Tensor:
+    """Return act(a) * b, where a and b are the halves of `x`. (T, 2 D) -> (T, D)."""
+    rows, D = len(x), x.size(1) // 2
+    out = x.new_empty(rows, D)
+    columns = min(1024, triton.next_power_of_2(D))
+    _gate_forward[rows, triton.cdiv(D, columns)](
+        *(x, out), ACTIVATION=activation, D=D, COLUMNS=columns, num_warps=4
+    )
+    return out
+
+
+def gate_backward(d_out: Tensor, x: Tensor, activation: str) -> Tensor:
+    """Return the gradient of `x`. (T, D), (T, 2 D) -> (T, 2 D)."""
+    rows, D = d_out.shape
+    d_x = torch.empty_like(x)
+    columns = min(1024, triton.next_power_of_2(D))
+    _gate_backward[rows, triton.cdiv(D, columns)](
+        *(d_out, x, d_x), ACTIVATION=activation, D=D, COLUMNS=columns, num_warps=4
+    )
+    return d_x
 
 
 def softmax(z: Tensor, V: int, labels: Tensor, eps_ls: float, pad: int) -> Tensor:
@@ -136,10 +199,11 @@ def _factor(bits, THRESHOLD: tl.constexpr, SCALE: tl.constexpr):
 
 @triton.jit
 def _norm_forward(
-    X, Y, WEIGHT, BIAS, SEED, OUT, TOTAL, STATISTICS, rows, eps, RESIDUAL: tl.constexpr,
+    X, Y, WEIGHT, BIAS, SEED, OUT, TOTAL, STATISTICS, rows, eps,
+    RESIDUAL: tl.constexpr, RELU: tl.constexpr, RMS: tl.constexpr,
     THRESHOLD: tl.constexpr, SCALE: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """LayerNorm(x + Dropout(y)) if RESIDUAL, else max(0, LayerNorm(x)); y and SEED are unused."""
+    """Norm(x + Dropout(y)) if RESIDUAL, else Norm(x): y, SEED and TOTAL are unused."""
     quad, columns = tl.program_id(0), tl.arange(0, WIDTH)
     inside = columns < D
     weight = tl.load(WEIGHT + columns, mask=inside, other=0.0)
@@ -157,24 +221,29 @@ def _norm_forward(
                 y *= _factor(draws[i], THRESHOLD, SCALE)
             x += y
             tl.store(TOTAL + at, x.to(TOTAL.dtype.element_ty), mask=mask)
-        mean = tl.sum(x, 0) / D
-        centred = tl.where(inside, x - mean, 0.0)
+        if RMS:
+            centred = x
+        else:
+            mean = tl.sum(x, 0) / D
+            centred = tl.where(inside, x - mean, 0.0)
+            tl.store(STATISTICS + row, mean, mask=here)
         inverse = 1.0 / tl.sqrt(tl.sum(centred * centred, 0) / D + eps)
-        out = centred * inverse * weight + bias
-        if not RESIDUAL:
+        out = centred * inverse * weight
+        if not RMS:
+            out += bias
+        if RELU:
             out = tl.maximum(out, 0.0)
         tl.store(OUT + at, out.to(OUT.dtype.element_ty), mask=mask)
-        tl.store(STATISTICS + row, mean, mask=here)
         tl.store(STATISTICS + rows + row, inverse, mask=here)
 
 
 @triton.jit
 def _norm_backward(
-    D_OUT, X, STATISTICS, WEIGHT, BIAS, SEED, D_X, D_Y, SUMS, rows, programs,
-    RESIDUAL: tl.constexpr, THRESHOLD: tl.constexpr, SCALE: tl.constexpr,
-    D: tl.constexpr, WIDTH: tl.constexpr,
+    D_OUT, D_TOTAL, X, STATISTICS, WEIGHT, BIAS, SEED, D_X, D_Y, SUMS, rows, programs,
+    STREAM: tl.constexpr, RELU: tl.constexpr, RMS: tl.constexpr,
+    THRESHOLD: tl.constexpr, SCALE: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of `_norm_forward`; with RESIDUAL, X is the sum and BIAS is unused."""
+    """Gradients of `_norm_forward`; X is what was normalised, with STREAM D_TOTAL its gradient."""
     program, columns = tl.program_id(0), tl.arange(0, WIDTH)
     inside = columns < D
     weight = tl.load(WEIGHT + columns, mask=inside, other=0.0)
@@ -190,22 +259,31 @@ def _norm_backward(
             mask = inside & here
             d_out = tl.load(D_OUT + at, mask=mask, other=0.0).to(tl.float32)
             x = tl.load(X + at, mask=mask, other=0.0).to(tl.float32)
-            mean = tl.load(STATISTICS + row, mask=here, other=0.0)
             inverse = tl.load(STATISTICS + rows + row, mask=here, other=0.0)
-            normed = tl.where(mask, (x - mean) * inverse, 0.0)
-            if not RESIDUAL:
+            if RMS:
+                normed = x * inverse
+            else:
+                mean = tl.load(STATISTICS + row, mask=here, other=0.0)
+                normed = tl.where(mask, (x - mean) * inverse, 0.0)
+            if RELU:
                 d_out = tl.where(normed * weight + bias > 0, d_out, 0.0)
             d_weight += d_out * normed
-            d_bias += d_out
             d_normed = d_out * weight
             along = tl.sum(d_normed * normed, 0) / D
-            d_x = inverse * (d_normed - tl.sum(d_normed, 0) / D - normed * along)
+            if RMS:
+                d_x = inverse * (d_normed - normed * along)
+            else:
+                d_bias += d_out
+                d_x = inverse * (d_normed - tl.sum(d_normed, 0) / D - normed * along)
+            if STREAM:
+                d_x += tl.load(D_TOTAL + at, mask=mask, other=0.0).to(tl.float32)
             tl.store(D_X + at, d_x.to(D_X.dtype.element_ty), mask=mask)
             if THRESHOLD > 0:
                 d_y = d_x * _factor(draws[i], THRESHOLD, SCALE)
                 tl.store(D_Y + at, d_y.to(D_Y.dtype.element_ty), mask=mask)
     tl.store(SUMS + program * D + columns, d_weight, mask=inside)
-    tl.store(SUMS + (programs + program) * D + columns, d_bias, mask=inside)
+    if not RMS:
+        tl.store(SUMS + (programs + program) * D + columns, d_bias, mask=inside)
 
 
 @triton.jit
@@ -221,6 +299,48 @@ def _relu_backward(D_OUT, OUT, D_X, SUMS, rows, programs, D: tl.constexpr, COLUM
         tl.store(D_X + at, d_x, mask=inside)
         total += d_x.to(tl.float32)
     tl.store(SUMS + program * D + columns, total, mask=inside)
+
+
+@triton.jit
+def _activate(a, ACTIVATION: tl.constexpr):
+    """Return act(a) and its derivative."""
+    if ACTIVATION == "relu":
+        active = tl.maximum(a, 0.0)
+        slope = tl.where(a > 0, 1.0, 0.0)
+    elif ACTIVATION == "swish":
+        sigmoid = tl.sigmoid(a)
+        active = a * sigmoid
+        slope = sigmoid + active * (1.0 - sigmoid)
+    else:  # gelu: a Phi(a)
+        below = 0.5 + 0.5 * tl.erf(a * 0.7071067811865476)
+        active = a * below
+        slope = below + a * tl.exp(-0.5 * a * a) * 0.3989422804014327
+    return active, slope
+
+
+@triton.jit
+def _gate_forward(X, OUT, ACTIVATION: tl.constexpr, D: tl.constexpr, COLUMNS: tl.constexpr):
+    row, columns = tl.program_id(0).to(tl.int64), tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = columns < D
+    a = tl.load(X + 2 * row * D + columns, mask=inside, other=0.0).to(tl.float32)
+    b = tl.load(X + (2 * row + 1) * D + columns, mask=inside, other=0.0).to(tl.float32)
+    active, _ = _activate(a, ACTIVATION)
+    tl.store(OUT + row * D + columns, (active * b).to(OUT.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _gate_backward(
+    D_OUT, X, D_X, ACTIVATION: tl.constexpr, D: tl.constexpr, COLUMNS: tl.constexpr
+):  # fmt: skip
+    row, columns = tl.program_id(0).to(tl.int64), tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = columns < D
+    at = 2 * row * D + columns  # of a; b follows D columns later
+    a = tl.load(X + at, mask=inside, other=0.0).to(tl.float32)
+    b = tl.load(X + at + D, mask=inside, other=0.0).to(tl.float32)
+    d_out = tl.load(D_OUT + row * D + columns, mask=inside, other=0.0).to(tl.float32)
+    active, slope = _activate(a, ACTIVATION)
+    tl.store(D_X + at, (d_out * b * slope).to(D_X.dtype.element_ty), mask=inside)
+    tl.store(D_X + at + D, (d_out * active).to(D_X.dtype.element_ty), mask=inside)
 
 
 @triton.jit
