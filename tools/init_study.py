@@ -150,7 +150,8 @@ def validate(trainer: Trainer, part: Split, outcome: Outcome) -> None:
     _, nll = measure_loss(trainer.gradient_step, part)
     outcome.steps.append(trainer.state.step)
     outcome.nll.append(nll)
-    outcome.source_use.append(measure_source_use(trainer.gradient_step, part, nll) or 0.0)
+    use = measure_source_use(trainer.gradient_step, part, nll, VALIDATED)
+    outcome.source_use.append(use or 0.0)
 
 
 def run_all(study: Study, outcomes: list[Outcome]) -> Iterator[Outcome]:

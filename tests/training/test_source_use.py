@@ -20,9 +20,9 @@ from transduce.training.gradient import GradientStep
 from transduce.training.validation import Validation, measure_loss, measure_source_use, next_longer
 
 
-def use(step: GradientStep, pairs: list[tuple[Ints, Ints]] = PAIRS) -> float:
+def use(step: GradientStep, pairs: list[tuple[Ints, Ints]], count: int = 1000) -> float:
     part = part_of(pairs)
-    found = measure_source_use(step, part, measure_loss(step, part)[1])
+    found = measure_source_use(step, part, measure_loss(step, part)[1], count)
     assert found is not None
     return found
 
@@ -49,12 +49,11 @@ def test_source_use_is_the_difference_of_two_losses(
     path: str, sample: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the first `sample` sentences, whether that is all of them or not."""
-    monkeypatch.setattr(validation, "FOR_SOURCE_USE", sample)
     on_path(monkeypatch, path)
     step, pairs = make_step(), PAIRS[:sample]
     others = next_longer(np.array([len(source) for source, _ in pairs]))
     mixed = [(pairs[others[i]][0], target) for i, (_, target) in enumerate(pairs)]
-    found = use(step)
+    found = use(step, PAIRS, sample)
     assert found == pytest.approx(plain_nll(step, mixed) - plain_nll(step, pairs), abs=1e-5)
     assert abs(found) > 1e-3
 
@@ -65,7 +64,7 @@ def test_a_decoder_that_ignores_its_source_has_none() -> None:
     for module in step.model.modules():
         if isinstance(module, CrossAttention):
             torch.nn.init.zeros_(module.W_O.weight)
-    assert use(step) == pytest.approx(0, abs=1e-6)
+    assert use(step, PAIRS) == pytest.approx(0, abs=1e-6)
 
 
 def test_a_model_that_translates_uses_its_source() -> None:
@@ -81,7 +80,7 @@ def test_a_model_that_translates_uses_its_source() -> None:
 
 
 def test_one_sentence_has_no_other_source() -> None:
-    assert measure_source_use(make_step(), part_of(PAIRS[:1]), 1.0) is None
+    assert measure_source_use(make_step(), part_of(PAIRS[:1]), 1.0, 50) is None
     assert "valid_source_use" not in Validation(3.0, 2.0).to_json()
     assert "source use" not in str(Validation(3.0, 2.0))
 
@@ -91,7 +90,7 @@ def test_measuring_does_not_change_training(
 ) -> None:
     """The same weights with dropout, with and without the metric."""
     measured = train_tiny(tiny_files, tmp_path / "measured")
-    monkeypatch.setattr(validation, "FOR_SOURCE_USE", 0)
+    monkeypatch.setattr(validation, "MOST", 0)
     plain = train_tiny(tiny_files, tmp_path / "plain")
     for run, present in ((measured, True), (plain, False)):
         validations = [record for record in records(run) if "valid_loss" in record]

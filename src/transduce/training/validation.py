@@ -22,7 +22,7 @@ from transduce.translation.types import Job
 GREEDY = SearchConfig(beam=1)
 SIDE_BY_SIDE = 100  # sentences translated at once
 SHOWN = 8  # translations kept as samples
-FOR_SOURCE_USE = 200  # sentences on which source use is measured
+FEWEST, MOST = 50, 200  # sentences on which source use is measured: a tenth, within these
 UNUSED = 0.05  # source use below which the decoder is only a language model
 
 
@@ -91,7 +91,8 @@ def validate(gradient_step: GradientStep, corpus: Corpus, translate: int) -> Val
     loss, nll = measure_loss(gradient_step, corpus.valid)
     if not math.isfinite(loss):
         return Validation(loss, nll)
-    use = measure_source_use(gradient_step, corpus.valid, nll)
+    count = min(MOST, max(FEWEST, len(corpus.valid) // 10))
+    use = measure_source_use(gradient_step, corpus.valid, nll, count)
     translated = translations(gradient_step.model, corpus, translate or SHOWN)
     bleu, language = None, corpus.languages[1]
     if translate:
@@ -113,13 +114,15 @@ def measure_loss(gradient_step: GradientStep, part: Split) -> tuple[float, float
     return smoothed / tokens, nll / tokens
 
 
-def measure_source_use(gradient_step: GradientStep, part: Split, nll: float) -> float | None:
-    """Return how much worse the model predicts targets after another sentence's source.
+def measure_source_use(
+    gradient_step: GradientStep, part: Split, nll: float, count: int
+) -> float | None:
+    """Return how much worse the model predicts the first `count` targets from another's source.
 
-    It is the increase of `nll`, the negative log-likelihood per token, on the first sentences: near
-    0 if the decoder ignores the source. None if there is only one sentence.
+    It is the increase of the negative log-likelihood per token: near 0 if the decoder ignores the
+    source. `nll` is that of the whole split. None if there is only one sentence.
     """
-    count = min(len(part), FOR_SOURCE_USE)
+    count = min(len(part), count)
     if count < 2:
         return None
     sentences = np.arange(count)
