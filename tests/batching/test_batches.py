@@ -81,9 +81,8 @@ def test_sentences_of_similar_length_are_batched_together() -> None:
 
 
 def stream_of(seed: int, position: DataPosition = DataPosition(), count: int = 1) -> Updates:  # noqa: B008  (frozen)
-    return Updates(
-        GroupedLayout(numbered(LENGTHS), 60, count).updates, seed=seed, position=position
-    )
+    layout = GroupedLayout(numbered(LENGTHS), 60, count)
+    return Updates(lambda _, random: layout.updates(random), seed=seed, position=position)
 
 
 def test_every_epoch_has_another_order_that_depends_on_the_seed() -> None:

@@ -34,7 +34,8 @@ def part_with(lengths: list[tuple[int, int]]) -> Split:
 
 
 def tokens_of(layout: PackedLayout, update: Ints) -> tuple[int, int]:
-    return int(layout.source[update].sum()), int(layout.target[update].sum())
+    source, target = layout.part.source, layout.part.target
+    return int(source.lengths_of(update).sum()), int(target.lengths_of(update).sum())
 
 
 def fullness(layout: PackedLayout, updates: list[Ints]) -> list[float]:
@@ -104,8 +105,8 @@ def test_the_side_with_fewer_tokens_has_a_smaller_capacity() -> None:
 def test_sentences_of_similar_length_are_in_one_update() -> None:
     layout = PackedLayout(part_with(realistic(20_000)), 4_000, longest=256)
     updates = layout.updates(np.random.default_rng(0))
-    spread = np.mean([layout.source[update].std() for update in updates])
-    assert spread < 0.35 * layout.source.std()
+    spread = np.mean([layout.part.source.lengths_of(update).std() for update in updates])
+    assert spread < 0.35 * layout.part.source.lengths.std()
 
 
 def test_updates_depend_on_the_seed_and_not_on_the_number_of_micro_batches() -> None:
@@ -113,7 +114,7 @@ def test_updates_depend_on_the_seed_and_not_on_the_number_of_micro_batches() -> 
 
     def stream(seed: int, count: int, position: DataPosition) -> list[list[int]]:
         layout = PackedLayout(part, 2_000, count, longest=256)
-        updates = Updates(layout.updates, seed=seed, position=position)
+        updates = Updates(lambda _, random: layout.updates(random), seed=seed, position=position)
         return [update.tolist() for update in itertools.islice(updates, 60)]
 
     whole = stream(1, 1, DataPosition())

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 
+import numpy as np
 import pytest
 
 from models import pairs_of, part_of
@@ -17,19 +18,23 @@ PART = part_of(pairs_of([(2 + i % 7, 2 + (i * i) % 11) for i in range(97)]))
 LAYOUT = GroupedLayout(PART, 60, 2)
 
 
-def make(sentences: Ints, position: DataPosition, epochs: float) -> Update:
+def deal(_: int, random: np.random.Generator) -> list[Ints]:
+    return LAYOUT.updates(random)
+
+
+def make(sentences: Ints, position: DataPosition, epochs: float, _: int) -> Update:
     """Prepare an update as training does."""
     batches = [LAYOUT.batch(micro_batch) for micro_batch in LAYOUT.micro_batches(sentences)]
-    return Update(sentences, 1, batches, False, LAYOUT, position, epochs)
+    return Update(sentences, PART, 1, batches, False, LAYOUT, position, epochs)
 
 
 def prefetcher(
     *,
     ahead: bool,
     position: DataPosition | None = None,
-    make: Callable[[Ints, DataPosition, float], Update] = make,
+    make: Callable[[Ints, DataPosition, float, int], Update] = make,
 ) -> Prefetcher:
-    updates = Updates(LAYOUT.updates, seed=3, position=position or DataPosition())
+    updates = Updates(deal, seed=3, position=position or DataPosition())
     return Prefetcher(updates, make, ahead=ahead)
 
 
@@ -60,7 +65,7 @@ def test_prefetched_updates_are_the_same() -> None:
 @pytest.mark.parametrize("ahead", [True, False])
 def test_an_update_knows_the_next_position_and_the_epochs_after_it(ahead: bool) -> None:
     with closing(prefetcher(ahead=ahead)) as stream:
-        count = Updates(LAYOUT.updates, seed=3).per_epoch()
+        count = Updates(deal, seed=3).per_epoch()
         updates = [next(stream) for _ in range(2 * count + 1)]
     positions = [update.next_position for update in updates]
     assert [(position.epoch, position.update) for position in positions] == [
@@ -78,7 +83,7 @@ def test_an_update_knows_the_next_position_and_the_epochs_after_it(ahead: bool) 
 
 @pytest.mark.parametrize("ahead", [True, False])
 def test_the_stream_continues_exactly_from_a_position(ahead: bool) -> None:
-    count = Updates(LAYOUT.updates, seed=3).per_epoch()
+    count = Updates(deal, seed=3).per_epoch()
     with closing(prefetcher(ahead=ahead)) as stream:
         updates = [next(stream) for _ in range(2 * count)]
     for stop in (1, count - 1, count, count + 1):
@@ -96,9 +101,9 @@ def test_the_stream_continues_exactly_from_a_position(ahead: bool) -> None:
 def test_the_thread_prefetches_a_limited_number_of_updates() -> None:
     prepared: list[DataPosition] = []
 
-    def recording(sentences: Ints, position: DataPosition, epochs: float) -> Update:
+    def recording(sentences: Ints, position: DataPosition, epochs: float, epoch: int) -> Update:
         prepared.append(position)
-        return make(sentences, position, epochs)
+        return make(sentences, position, epochs, epoch)
 
     with closing(prefetcher(ahead=True, make=recording)) as stream:
         next(stream)
@@ -111,10 +116,10 @@ def test_the_thread_prefetches_a_limited_number_of_updates() -> None:
 
 @pytest.mark.parametrize("ahead", [True, False])
 def test_an_error_is_raised_after_the_updates_prepared_before_it(ahead: bool) -> None:
-    def failing(sentences: Ints, position: DataPosition, epochs: float) -> Update:
+    def failing(sentences: Ints, position: DataPosition, epochs: float, epoch: int) -> Update:
         if position == DataPosition(0, 4):
             raise ValueError("the fourth update fails")
-        return make(sentences, position, epochs)
+        return make(sentences, position, epochs, epoch)
 
     with closing(prefetcher(ahead=ahead, make=failing)) as stream:
         assert [next(stream).next_position.update for _ in range(3)] == [1, 2, 3]
@@ -149,6 +154,6 @@ def test_an_update_counts_the_tokens_of_its_micro_batches() -> None:
     with closing(prefetcher(ahead=False)) as stream:
         update = next(iter(stream))
     assert len(update.batches) == 2
-    source, target = LAYOUT.lengths
-    assert update.used == (source[update.sentences].sum(), target[update.sentences].sum())
+    sides = PART.source, PART.target
+    assert update.used == tuple(side.lengths_of(update.sentences).sum() for side in sides)
     assert update.places == update.used  # no padding

@@ -5,7 +5,7 @@ change what is learned.
 """
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from transduce.corpus.updates import cut, group
 
 class Layout(Protocol):
     """Divides sentences into updates and lays them out as batches."""
+
+    def on(self, part: Split) -> Self:
+        """Return the same layout for another encoding of the training sentences."""
 
     def updates(self, random: np.random.Generator, sentences: Ints | None = None) -> list[Ints]:
         """Divide training sentences (default: all) into updates, in random order."""
@@ -38,18 +41,25 @@ class GroupedLayout:
     ) -> None:
         """Cut updates into `count` micro-batches; use the updates of a given layout, if any."""
         self.part, self.batch_tokens, self.count = part, batch_tokens, count
-        self.lengths = part.source.lengths, part.target.lengths
         self.updates_of = updates_of
+
+    def on(self, part: Split) -> Self:
+        """Return the same layout for another encoding of the training sentences."""
+        updates_of = self.updates_of and self.updates_of.on(part)
+        return type(self)(part, self.batch_tokens, self.count, updates_of=updates_of)
 
     def updates(self, random: np.random.Generator, sentences: Ints | None = None) -> list[Ints]:
         """Divide training sentences (default: all) into updates, in random order."""
         if self.updates_of is not None:
             return self.updates_of.updates(random, sentences)
-        return group(*self.lengths, self.batch_tokens, random, sentences)
+        lengths = self.part.source.lengths, self.part.target.lengths
+        return group(*lengths, self.batch_tokens, random, sentences)
 
     def micro_batches(self, sentences: Ints) -> list[Ints]:
         """Cut an update into at most `count` micro-batches of about equal size."""
-        lengths = np.maximum(*(side[sentences] for side in self.lengths))
+        lengths = np.maximum(
+            self.part.source.lengths_of(sentences), self.part.target.lengths_of(sentences)
+        )
         middles = lengths.cumsum() - lengths / 2
         numbers = (middles * self.count / lengths.sum()).astype(np.int64)
         return np.split(sentences, np.flatnonzero(np.diff(numbers)) + 1)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from transduce.batching.layouts import Layout
 from transduce.batching.packed import Batch, Ints
+from transduce.corpus.token_files import Split
 from transduce.corpus.updates import DataPosition, Updates
 
 AHEAD = 8  # updates prepared in advance
@@ -18,6 +19,7 @@ class Update:
     """One update of the weights, with the micro-batches that this process computes."""
 
     sentences: Ints
+    part: Split  # the sentences' tokens in this epoch
     tokens: int  # target tokens over all processes
     batches: list[Batch]  # the micro-batches of this process
     idle: bool  # this process has no share: it computes one batch with weight 0, to stay in step
@@ -47,8 +49,13 @@ class Prefetcher:
     """
 
     def __init__(
-        self, updates: Updates, make: Callable[[Ints, DataPosition, float], Update], *, ahead: bool
+        self,
+        updates: Updates,
+        make: Callable[[Ints, DataPosition, float, int], Update],
+        *,
+        ahead: bool,
     ) -> None:
+        """Make each update of its sentences, the next position, completed epochs and its epoch."""
         self.updates, self.make = updates, make
         self.ready: queue.Queue[Update | BaseException] = queue.Queue(AHEAD)
         self.closed = threading.Event()
@@ -82,7 +89,8 @@ class Prefetcher:
         epoch, number = self.updates.position.epoch, self.updates.position.update
         per_epoch = self.updates.per_epoch()
         sentences = next(self.updates)
-        return self.make(sentences, self.updates.position, epoch + (number + 1) / per_epoch)
+        epochs = epoch + (number + 1) / per_epoch
+        return self.make(sentences, self.updates.position, epochs, epoch)
 
     def _work(self) -> None:
         try:

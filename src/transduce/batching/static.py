@@ -4,7 +4,9 @@ Sentences are in the same order on both sides. The rest of each side is padding:
 nothing, nothing attends to it, and it has no loss.
 """
 
+import copy
 from collections.abc import Iterator
+from typing import Self
 
 import numpy as np
 import torch
@@ -23,10 +25,9 @@ class PackedLayout:
     def __init__(self, part: Split, batch_tokens: int, count: int = 1, *, longest: int) -> None:
         """Choose the capacities; no sentence is longer than `longest`."""
         self.part, self.batch_tokens = part, batch_tokens
-        self.source, self.target = part.source.lengths, part.target.lengths
         # The side with fewer tokens in total gets a smaller capacity, so that both fill up
         # together.
-        tokens = np.array([self.source.sum(), self.target.sum()])
+        tokens = np.array([len(part.source.tokens), len(part.target.tokens)])
         grain = GRAIN
         while grain > 8 and grain > batch_tokens // 256:
             grain //= 2
@@ -37,13 +38,22 @@ class PackedLayout:
         places = np.maximum(-(-spare // grain) * grain, longest)
         self.places = int(places[0]), int(places[1])  # tokens per batch, including padding
 
+    def on(self, part: Split) -> Self:
+        """Return a layout with the same capacities for another encoding of the sentences."""
+        layout = copy.copy(self)
+        layout.part = part
+        return layout
+
     def updates(self, random: np.random.Generator, sentences: Ints | None = None) -> list[Ints]:
         """Divide training sentences (default: all) into updates, in random order."""
-        return balance(self.source, self.target, self.batch_tokens, self.limits, random, sentences)
+        lengths = self.part.source.lengths, self.part.target.lengths
+        return balance(*lengths, self.batch_tokens, self.limits, random, sentences)
 
     def micro_batches(self, sentences: Ints) -> list[Ints]:
         """Cut an update into micro-batches."""
-        return cut(sentences, self.source, self.target, self.places)
+        source, target = (side.lengths_of(sentences) for side in _sides(self.part))
+        pieces = cut(np.arange(len(sentences)), source, target, self.places)
+        return [sentences[piece] for piece in pieces]
 
     def batch(self, sentences: Ints) -> Batch:
         """Lay out the sentences of a micro-batch."""

@@ -119,7 +119,7 @@ class Peer:
         )
         self.part = open_corpus(corpus).train
         layout = GroupedLayout(self.part, self.train.batch_tokens)  # similar lengths together
-        self.updates = Updates(layout.updates, seed=self.train.seed)
+        self.updates = Updates(lambda _, random: layout.updates(random), seed=self.train.seed)
         self.waiting: deque[tuple[Padded, StepTokens]] = deque()
         self.steps = 0
 

@@ -8,4 +8,5 @@ encoding      encoding pairs of sentences into token files
 token_files   the files of a corpus, and opening them
 preparation   from text to a corpus: `prepare`
 updates       which sentences form an update
+bpe_dropout   the training text in other subwords in every epoch
 """

@@ -30,12 +30,12 @@ class Updates:
 
     def __init__(
         self,
-        deal: Callable[[np.random.Generator], list[Ints]],
+        deal: Callable[[int, np.random.Generator], list[Ints]],
         *,
         seed: int,
         position: DataPosition = DataPosition(),  # noqa: B008  (frozen)
     ) -> None:
-        """Start at `position`; `deal` divides all sentences of an epoch into updates."""
+        """Start at `position`; `deal` divides the sentences of an epoch into updates."""
         self.deal, self.seed, self.position = deal, seed, position
         self._epoch = -1
         self._updates: list[Ints] = []
@@ -61,7 +61,7 @@ class Updates:
 
     def _updates_in(self, epoch: int) -> list[Ints]:
         if epoch != self._epoch:
-            self._updates = self.deal(np.random.default_rng([self.seed, epoch]))
+            self._updates = self.deal(epoch, np.random.default_rng([self.seed, epoch]))
             self._epoch = epoch
         return self._updates
 

@@ -6,6 +6,7 @@ sentencepiece   SentencePiece subwords of imported models
 symbols         a closed set of symbols, for parse trees
 codec           the subwords of source and target, in one file
 extending       new subwords for new text; existing ones are unchanged
+merging         BPE with dropout for many words at once
 """
 
 from transduce.subwords.base import BOS, EOS, PAD, SPECIAL, UNK, AnyKind, Coder

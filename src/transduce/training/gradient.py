@@ -80,8 +80,11 @@ class GradientStep:
         part: Split,
         processes: Processes,
         say: Say,
+        split_in: Callable[[int], Split] | None = None,
     ) -> None:
+        """Train on `part`; in each epoch as `split_in(epoch)` encodes it, if given."""
         self.model, self.config, self.part = model, config, part
+        self.split_in = split_in or (lambda _: part)
         self.processes, self.say = processes, say
         self.device = model.output.device
         self.objective = Objective(model, config)
@@ -123,15 +126,33 @@ class GradientStep:
             packed = PackedLayout(self.part, tokens, longest=longest)
         return GroupedLayout(self.part, tokens, self.micro_batches, updates_of=packed)
 
-    def prepare(self, sentences: Ints, position: DataPosition, epochs: float) -> Update:
-        """Lay out this process's micro-batches of an update; may run in a different thread."""
+    def deal(
+        self, epoch: int, random: np.random.Generator, sentences: Ints | None = None
+    ) -> list[Ints]:
+        """Divide the sentences of an epoch (default: all) into updates."""
+        return self.layout.on(self.split_in(epoch)).updates(random, sentences)
+
+    def prepare(
+        self, sentences: Ints, position: DataPosition, epochs: float, epoch: int | None = None
+    ) -> Update:
+        """Lay out this process's micro-batches of an update; may run in a different thread.
+
+        Without an epoch, the sentences are those of the token files.
+        """
+        part = self.part if epoch is None else self.split_in(epoch)
+        return self._lay_out(sentences, part, position, epochs)
+
+    def _lay_out(
+        self, sentences: Ints, part: Split, position: DataPosition, epochs: float
+    ) -> Update:
         layout = self.layout
-        share = layout.micro_batches(sentences)[self.processes.rank :: self.processes.world]
-        batches = [layout.batch(micro_batch) for micro_batch in share or [sentences[:1]]]
+        here = layout.on(part)
+        share = here.micro_batches(sentences)[self.processes.rank :: self.processes.world]
+        batches = [here.batch(micro_batch) for micro_batch in share or [sentences[:1]]]
         if self.device.type == "cuda":
             batches = [batch.pinned() for batch in batches]
-        tokens = int(self.part.target.lengths_of(sentences).sum())
-        return Update(sentences, tokens, batches, not share, layout, position, epochs)
+        tokens = int(part.target.lengths_of(sentences).sum())
+        return Update(sentences, part, tokens, batches, not share, layout, position, epochs)
 
     def compute(self, update: Update) -> None:
         """Compute the gradient of an update's mean loss into `.grad`, and add up its losses.
@@ -140,7 +161,9 @@ class GradientStep:
         """
         while True:
             if update.layout is not self.layout:
-                update = self.prepare(update.sentences, update.next_position, update.epochs)
+                update = self._lay_out(
+                    update.sentences, update.part, update.next_position, update.epochs
+                )
             self.before.copy_(self.counts)
             try:
                 with deterministic_kernels(on=self.deterministic):

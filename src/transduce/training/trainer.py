@@ -14,6 +14,7 @@ from torch import Tensor
 from transduce.batching.prefetch import Prefetcher, Update
 from transduce.checkpoints.checkpoint import load_tensors, load_weights, save_model
 from transduce.checkpoints.selection import select_weights, selection_at
+from transduce.corpus.bpe_dropout import BPEDropout
 from transduce.corpus.token_files import Corpus
 from transduce.corpus.updates import Mixture, Updates
 from transduce.errors import Diverged, Interrupted
@@ -66,13 +67,18 @@ class Trainer:
         self.rate = 0.0
         self.warned = False  # that the source is ignored
         self.gradient_step = GradientStep(
-            self.model, self.config, corpus.train, processes, progress.say
+            *(self.model, self.config, corpus.train, processes, progress.say),
+            split_in=BPEDropout.of(
+                corpus,
+                self.config,
+                longest=run_config.model.max_len,
+                ahead_from=self.state.position.epoch if on_gpu else None,
+            ),
         )
         self.optimizer.found_inf = self.gradient_step.skipped
-        layout = self.gradient_step.layout
         mixture = Mixture.of(corpus.manifest, run_config.corpus_weights)
         updates = Updates(
-            lambda random: layout.updates(random, mixture.draw(random)),
+            lambda epoch, random: self.gradient_step.deal(epoch, random, mixture.draw(random)),
             seed=self.config.seed,
             position=self.state.position,
         )
