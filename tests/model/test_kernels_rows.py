@@ -237,6 +237,26 @@ def test_the_loss_by_the_kernel_is_the_loss_by_torch(
     )
 
 
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_the_consistency_loss_by_the_kernel_is_that_by_torch(
+    symmetric: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    monkeypatch.setattr(losses, "CHUNK", 4 * 64 * 5)
+    monkeypatch.setattr(losses, "_padded_vocabulary", lambda *_: 64)
+    x, y, matrix = (torch.randn(size, requires_grad=True) for size in ((13, 8), (13, 8), (50, 8)))
+    labels = torch.randint(1, 50, (13,))
+    labels[4] = PAD
+    results = []
+    for fused_ in (True, False):
+        sums = losses.consistency_loss(
+            *(x, y, matrix, labels, 0.1, 3.0), symmetric=symmetric, fused=fused_
+        )
+        results.append([*sums, *torch.autograd.grad(sums[0], (x, y, matrix))])
+    for ours, theirs in zip(*results, strict=True):
+        assert distance(ours, theirs) < 1e-6
+
+
 @pytest.mark.parametrize(("tokens", "words"), [(1, 5), (24_960, 37_000), (25_000, 37_001), (7, 3)])
 def test_chunks_of_logits_are_of_equal_size_if_possible(tokens: int, words: int) -> None:
     for chunk in (2**28, 2**20, words):

@@ -28,6 +28,8 @@ ALIASES = {
     "beta2": "adam_beta2",
     "epsilon": "adam_eps adam_epsilon eps",
     "warmup": "warmup_steps warmup_updates",
+    "rdrop": "rdrop_alpha",
+    "ema": "ema_decay",
     "clip": "clip_norm max_grad_norm grad_clip gradient_clip_val",
     "save_every": "save_steps save_interval_updates",
     "keep": "keep_last keep_checkpoints save_total_limit",
