@@ -38,6 +38,7 @@ WAYS: dict[str, tuple[str, dict[str, str]]] = {
     "layers computed again": ("small", {"recompute": "true"}),
     "additive attention": ("small", {"attention": "additive"}),
     "Muon": ("small", {"optimizer": "muon"}),
+    "BPE dropout": ("small", {"bpe_dropout": "0.1"}),
     "in pieces": ("small", {"accumulate": "3"}),
     "cuDNN's LSTM": ("recurrent-tiny", {"N": "1"}),
     "ConvS2S": ("convs2s-tiny", {}),
