@@ -4,6 +4,8 @@ import dataclasses
 import shutil
 import signal
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from small_training import (
@@ -17,12 +19,15 @@ from small_training import (
     weights,
 )
 
+from transduce.config import ModelConfig, TrainConfig
+from transduce.corpus.token_files import Corpus
 from transduce.errors import BadRun, BadSetting, Interrupted
 from transduce.runs.folder import RunConfig, checkpoints
 from transduce.system.files import read_json, write_checksummed
 from transduce.system.signals import StopSignal
 from transduce.training.log import Log
 from transduce.training.saving import Checkpointer
+from transduce.training.settings import with_identity
 from transduce.training.train import train
 from transduce.training.trainer import Trainer
 
@@ -302,3 +307,16 @@ def test_a_file_of_another_run_is_refused_on_resuming(
     shutil.copy(other / name, copy / name)
     with pytest.raises((BadRun, BadSetting), match="copy"):
         train(*upper_case_pairs, out=copy, settings={"select": "best"}, device="cpu")
+
+
+def test_new_settings_do_not_change_the_identity_of_older_runs() -> None:
+    """If this fails, a setting is missing in ADDED: older runs could not prepare their corpus."""
+    files = {"train.source": {"size": 1}}
+    corpus = cast("Corpus", SimpleNamespace(manifest=SimpleNamespace(files=files)))
+    config = RunConfig(model=ModelConfig(), train=TrainConfig())
+    assert with_identity(config, corpus).identity == IDENTITY
+    changed = RunConfig(model=ModelConfig(init="small"), train=TrainConfig())
+    assert with_identity(changed, corpus).identity != IDENTITY
+
+
+IDENTITY = "e56d8b8ab93a6578113fad9078d2c2ecadd75b4b40b42034004f6d62775d9593"

@@ -38,6 +38,14 @@ MAY_CHANGE = frozenset(
         *("lr_scale", "clip"),  # lower values let a run continue after non-finite gradients
     }
 )
+# Settings that were added after runs had been written. At its default, such a setting is not part
+# of a run's identity, so that older runs keep theirs.
+ADDED = frozenset(
+    {
+        *("init", "pre_norm", "norm", "gated", "qk_norm", "optimizer", "schedule", "weight_decay"),
+        *("ema", "rdrop", "simcut", "cutoff", "word_dropout", "bpe_dropout"),
+    }
+)
 # Model settings that may differ from those of the trained model to start from.
 DROPOUT_RATES = frozenset({"P_drop", "attention_dropout", "relu_dropout"})
 # Training settings that follow from the subwords.
@@ -148,7 +156,12 @@ def _describe_training(train: TrainConfig) -> str:
 def with_identity(config: RunConfig, corpus: Corpus) -> RunConfig:
     """Set a run's identity: a hash of its corpus and of the settings that may not change."""
     settings = config.model.to_json() | config.train.to_json()
-    fixed = {name: value for name, value in settings.items() if name not in MAY_CHANGE}
+    defaults = ModelConfig().to_json() | TrainConfig().to_json()
+    fixed = {
+        name: value
+        for name, value in settings.items()
+        if name not in MAY_CHANGE and not (name in ADDED and value == defaults[name])
+    }
     content: dict[str, Any] = {"settings": fixed, "corpus": corpus.manifest.files}
     if config.corpus_weights:
         content["weights"] = list(config.corpus_weights)
