@@ -1,4 +1,4 @@
-"""--corpus FILE[,FILE][=WEIGHT]: parsed from the right, and named after the files."""
+"""--corpus FILE[,FILE][=WEIGHT][@TAG]: parsed from the right, and named after the files."""
 
 from pathlib import Path
 
@@ -17,6 +17,9 @@ from transduce.text.corpora import CorpusText, with_names
         ("a.en,a.de", CorpusText("a.en", "a.de")),
         ("x=1.tsv=2", CorpusText("x=1.tsv", weight=2)),
         ("-=3", CorpusText("-", weight=3)),
+        ("a.tsv@docs", CorpusText("a.tsv", tag="docs")),
+        ("a.en,a.de=8@x-1_b", CorpusText("a.en", "a.de", weight=8, tag="x-1_b")),
+        ("a@b.tsv", CorpusText("a@b.tsv")),
     ],
 )
 def test_files_and_weight_are_read_from_the_right(text: str, expected: CorpusText) -> None:
@@ -27,10 +30,10 @@ def test_a_text_that_is_the_name_of_a_file_is_that_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("a,b=2", "a,b"):
+    for name in ("a,b=2@c", "a,b=2", "a,b"):
         Path(name).touch()
         assert CorpusText.parse(name) == CorpusText(name)
-    assert CorpusText.parse("a,b=3") == CorpusText("a,b", weight=3)
+    assert CorpusText.parse("a,b=3@c") == CorpusText("a,b", weight=3, tag="c")
 
 
 @pytest.mark.parametrize(
@@ -42,6 +45,7 @@ def test_a_text_that_is_the_name_of_a_file_is_that_file(
         ("a.tsv=1e9", "the weight of a.tsv is 1000000000.0"),
         ("a.tsv=nan", "the weight is 'nan': expected a number"),
         ("a.tsv=much", "the weight is 'much': expected a number"),
+        ("a.tsv@unk", "the tag of a.tsv is 'unk': expected a letter, then letters"),
         ("a,b,c", "expected FILE"),
         ("a.en,=2", "expected FILE"),
         ("", "expected FILE"),

@@ -126,7 +126,7 @@ def results(
             prefixes = lines if prefix is None else itertools.repeat(prefix)
             yield translate_lines(translator, source, prefixes, progress, bar=bar, **options)
         else:
-            chosen = {name: options[name] for name in ("alpha", "align") if name in options}
+            chosen = {name: options[name] for name in ("alpha", "align", "tag") if name in options}
             yield score_lines(translator, source, texts.given, **chosen)
 
 

@@ -61,9 +61,9 @@ class TrainOptions:
 
     out: Path = option("The run folder.", "--out", "-o", default=...)
     corpus: list[str] | None = option(
-        "A text to train on, with its weight: how often a sentence is seen per epoch (default: "
-        "1). Repeatable.",
-        metavar="FILE[,FILE][=WEIGHT]",
+        "A text to train on; its weight: how often a sentence is seen per epoch (default: 1); its "
+        "tag, for `translate --tag`. Repeatable.",
+        metavar="FILE[,FILE][=WEIGHT][@TAG]",
     )
     valid: tuple[str, str] | None = option(
         "Validation text, both sides. Default: 1% held out, at most 2,000 pairs."

@@ -50,6 +50,9 @@ class InputOptions:
     prefixes: str | None = option(
         "Words that each translation begins with, line by line.", metavar="FILE"
     )
+    tag: str | None = option(
+        "Translate like the corpus that was trained on with this tag (`train --corpus …@TAG`)."
+    )
     given: str | None = option(
         "Score these translations, line by line, instead of translating: writes the score, a "
         "tab and the text.",
@@ -152,6 +155,7 @@ def translate(
         "batch": machine.batch,
         "split": _choose_split(reading, progress),
         "align": writing.align,
+        "tag": reading.tag,
     }
     form = lines.form(
         nbest=writing.nbest is not None, given=reading.given is not None, json=writing.json

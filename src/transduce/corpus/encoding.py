@@ -47,6 +47,7 @@ class Part:
     pairs: Iterable[Pair]
     held_out: Set[str] = frozenset()  # keys of pairs to drop, from all corpora
     own: int = 0  # how many of them were held out of this corpus
+    tag: str | None = None
 
 
 def write_split(
@@ -64,7 +65,7 @@ def _write_part(part: Part, sides: list["_SideWriter"], codec: Codec, rules: Len
     before = [side.begin_part() for side in sides]
     kept = 0
     usable = drop_unusable(part.pairs, part.held_out, dropped)
-    for encoded in _encode_batches(codec, batches(usable)):
+    for encoded in _encode_batches(codec, batches(usable), part.tag):
         over_long, skewed = rules.check(*map(lengths_of, encoded))
         dropped[OVER_LONG] += int(over_long.sum())
         dropped[SKEWED] += int(skewed.sum())
@@ -139,12 +140,14 @@ def batches(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
         yield batch
 
 
-def _encode_batches(codec: Codec, batches: Iterable[list[Pair]]) -> Iterator[Encoded]:
+def _encode_batches(
+    codec: Codec, batches: Iterable[list[Pair]], tag: str | None
+) -> Iterator[Encoded]:
     """Encode each batch while the next one is read and the previous one is written."""
     with ThreadPoolExecutor(max_workers=1) as pool:
         pending: Future[Encoded] | None = None
         for batch in batches:
-            submitted = pool.submit(encode, codec, batch)
+            submitted = pool.submit(encode, codec, batch, tag)
             if pending:
                 yield pending.result()
             pending = submitted
@@ -152,10 +155,13 @@ def _encode_batches(codec: Codec, batches: Iterable[list[Pair]]) -> Iterator[Enc
             yield pending.result()
 
 
-def encode(codec: Codec, batch: list[Pair]) -> Encoded:
-    """Return the ids of both sides of a batch of pairs."""
-    sources, targets = ([pair[side] for pair in batch] for side in (0, 1))
-    return codec.source.encode_batch(sources), codec.target.encode_batch(targets)
+def encode(codec: Codec, batch: list[Pair], tag: str | None = None) -> Encoded:
+    """Return the ids of both sides of a batch of pairs; the tag comes before each source."""
+    texts, translations = ([pair[side] for pair in batch] for side in (0, 1))
+    sources, tag_ids = codec.source.encode_batch(texts), codec.source.tag_ids(tag)
+    if tag_ids:
+        sources = [tag_ids + ids for ids in sources]
+    return sources, codec.target.encode_batch(translations)
 
 
 def lengths_of(sentences: list[list[int]]) -> Ints:

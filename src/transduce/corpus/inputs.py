@@ -94,6 +94,7 @@ class CorpusInput:
     """The text of a corpus, and its own validation text if it has one."""
 
     name: str
+    tag: str | None
     text: InputText
     valid: InputText | None
 
@@ -121,6 +122,7 @@ class Inputs:
         inputs = [
             CorpusInput(
                 corpus.name or "",
+                corpus.tag,
                 InputText.of(corpus.files, folder, stack),
                 opened(corpus.valid),
             )

@@ -50,7 +50,8 @@ def learn(corpora: Sequence[ScannedText], sample: Sample, train: TrainConfig) ->
         return Subwords.learn(sample(sides), size, train.subwords)
 
     source = learn_from(0, 1) if train.joint else learn_from(0)
-    return Codec(source, source if train.joint else learn_from(1))
+    codec = Codec(source, source if train.joint else learn_from(1))
+    return codec.with_tags(sorted({corpus.tag for corpus in corpora if corpus.tag}))
 
 
 def extend(codec: Codec, more: int, sample: Sample) -> Codec:

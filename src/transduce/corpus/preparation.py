@@ -85,7 +85,7 @@ def prepare(
     settings = _settings(codec, train, max_len, languages, held_out=held_out)
     if codec and more_subwords:
         settings |= {"codec": extended_from or codec.sha256, "more": more_subwords}
-    settings |= _structure(corpora)
+    settings |= _structure(corpora, codec)
     _refuse_foreign(folder)
     with contextlib.ExitStack() as stack:
         texts = Inputs.of(corpora, valid, folder, stack)
@@ -140,13 +140,21 @@ def _settings(
     }
 
 
-def _structure(corpora: Sequence[CorpusText]) -> dict[str, Any]:
-    """Return the names and numbers of files of several corpora; their weights change nothing."""
-    if len(corpora) == 1 and corpora[0].valid is None:
+def _structure(corpora: Sequence[CorpusText], codec: Codec | None) -> dict[str, Any]:
+    """Return what token files depend on with several corpora, which is not their weights."""
+    if codec:
+        for corpus in corpora:
+            codec.source.tag_ids(corpus.tag)  # refuses a tag that these subwords lack
+    if len(corpora) == 1 and corpora[0].valid is None and corpora[0].tag is None:
         return {}
     return {
         "corpora": [
-            {"name": corpus.name, "files": _number(corpus.files), "valid": _number(corpus.valid)}
+            {
+                "name": corpus.name,
+                "tag": corpus.tag,
+                "files": _number(corpus.files),
+                "valid": _number(corpus.valid),
+            }
             for corpus in corpora
         ]
     }
@@ -242,9 +250,12 @@ def _build(
     scan = functools.partial(ScannedText.of, seed=train.seed, progress=progress)
     # The validation text comes first, so that the training text can be compared with it.
     separate = scan(texts.valid) if texts.valid else None
-    valid = [scan(corpus.valid) if corpus.valid else separate for corpus in texts.corpora]
+    valid = [
+        scan(corpus.valid, tag=corpus.tag) if corpus.valid else separate for corpus in texts.corpora
+    ]
     corpora = [
-        scan(corpus.text, valid=text) for corpus, text in zip(texts.corpora, valid, strict=True)
+        scan(corpus.text, tag=corpus.tag, valid=text)
+        for corpus, text in zip(texts.corpora, valid, strict=True)
     ]
     for corpus in corpora:
         for warning in corpus.scan.statistics.warnings(corpus.text.name):
@@ -257,14 +268,14 @@ def _build(
         progress.say(f"{'extended to' if more_subwords else 'learned'} {sizes} subwords")
     codec.save(folder / SUBWORDS)
     chosen = [
-        hold_out(corpus.scan.candidates, number, codec, rules)
+        hold_out(corpus.scan.candidates, number, codec, rules, corpus.tag)
         for corpus, number in zip(corpora, wanted, strict=True)
     ]
     write = functools.partial(write_split, codec=codec, rules=rules, folder=folder)
     valid_counts = _write_valid([separate] if separate else valid, corpora, chosen, write, progress)
     train_counts = _write_train(corpora, chosen, write, progress)
     counts = [
-        CorpusCounts(name=corpus.name, train=train, valid=valid)
+        CorpusCounts(name=corpus.name, tag=corpus.tag, train=train, valid=valid)
         for corpus, train, valid in zip(
             texts.corpora,
             train_counts,
@@ -284,8 +295,10 @@ def _write_valid(
 ) -> list[Counts]:
     """Write the validation texts; where there is none, the pairs chosen from a corpus."""
     parts = [
-        Part(text.pairs("encoding the validation text", progress) if text else pairs)
-        for text, pairs in zip(texts, chosen, strict=False)
+        Part(text.pairs("encoding the validation text", progress), tag=text.tag)
+        if text
+        else Part(pairs, tag=corpus.tag)
+        for text, corpus, pairs in zip(texts, corpora, chosen, strict=False)
     ]
     counts = write("valid", parts)
     for number, (text, corpus) in enumerate(zip(texts, corpora, strict=False)):
@@ -301,7 +314,7 @@ def _write_train(
     keys = [{pair_key(*pair) for pair in pairs} for pairs in chosen]
     held_out = set[str]().union(*keys)
     parts = [
-        Part(corpus.pairs("encoding", progress), held_out, len(own))
+        Part(corpus.pairs("encoding", progress), held_out, len(own), corpus.tag)
         for corpus, own in zip(corpora, keys, strict=True)
     ]
     counts = write("train", parts)

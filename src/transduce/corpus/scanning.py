@@ -60,14 +60,21 @@ class ScannedText:
 
     text: InputText
     scan: Scan
+    tag: str | None
 
     @classmethod
     def of(
-        cls, text: InputText, seed: int, progress: Progress, valid: "ScannedText | None" = None
+        cls,
+        text: InputText,
+        seed: int,
+        progress: Progress,
+        *,
+        tag: str | None = None,
+        valid: "ScannedText | None" = None,
     ) -> "ScannedText":
         """Scan a text; compare it with the validation text, if given."""
         scan = scan_text(text, seed, progress, valid.scan.statistics if valid else None)
-        return cls(text, scan)
+        return cls(text, scan, tag)
 
     def pairs(self, task: str, progress: Progress) -> Iterator[Pair]:
         """Yield the pairs, and show the progress."""
@@ -84,12 +91,14 @@ def numbers_to_hold_out(usable: Sequence[int]) -> list[int]:
     return [max(1, number * MAX_HELD_OUT // total) for number in wanted]
 
 
-def hold_out(candidates: list[Pair], wanted: int, codec: Codec, rules: LengthRules) -> list[Pair]:
+def hold_out(
+    candidates: list[Pair], wanted: int, codec: Codec, rules: LengthRules, tag: str | None
+) -> list[Pair]:
     """Return the first candidates that no rule drops."""
     chosen: list[Pair] = []
     for batch in batches(candidates):
         if len(chosen) >= wanted:
             break
-        over_long, skewed = rules.check(*map(lengths_of, encode(codec, batch)))
+        over_long, skewed = rules.check(*map(lengths_of, encode(codec, batch, tag)))
         chosen += itertools.compress(batch, ~(over_long | skewed))
     return chosen[:wanted]

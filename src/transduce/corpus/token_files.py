@@ -137,6 +137,7 @@ class CorpusCounts:
     """One of several corpora; they follow one another in the token files."""
 
     name: str
+    tag: str | None = None
     train: Counts
     valid: Counts | None = None  # None: the validation set is a text of its own
 

@@ -149,7 +149,11 @@ def _add_translation(app: FastAPI, service: Service, *, show_examples: bool) -> 
         search = model.translator.config.search
         config = search_config(search, parameters.beam, parameters.alpha, parameters.nbest)
         client = admission_of(request).client
-        work = service.translate(model, [parameters.text], config, client, split=parameters.split)
+        work = service.translate(
+            *(model, [parameters.text], config, client),
+            split=parameters.split,
+            tag=parameters.tag,
+        )
         (translated,) = await run_while_connected(request, work, limits.timeout)
         answer = partial(_translation, model, translated, start)
         return await in_background(answer, translated.characters)

@@ -54,6 +54,7 @@ class TranslateRequest(StrictRequest):
     alpha: float | None = Field(None, ge=0, le=ALPHA, description="the length penalty")
     nbest: Nbest | None = Field(None, description="candidates per sentence, at most the beam width")
     split: bool = Field(default=True, description="translate the sentences of a line one by one")
+    tag: str | None = Field(None, description="tag of a corpus that the model was trained on")
 
 
 class Candidate(BaseModel):

@@ -82,6 +82,7 @@ class Service:
         client: Client | None = None,
         *,
         split: bool = True,
+        tag: str | None = None,
     ) -> list[TranslatedText]:
         """Translate the texts of one request."""
         self.check(texts)
@@ -89,7 +90,7 @@ class Service:
         self._require_room(1, batcher)  # early: splitting into sentences takes time
         split_texts = [split_lines(text) for text in texts]
         flat = [line for text_lines, _ in split_texts for line in text_lines]
-        prepare = partial(model.translator.prepare, flat, split=split)
+        prepare = partial(model.translator.prepare, flat, split=split, tag=tag)
         try:
             lines = await in_background(prepare, sum(map(len, texts)) + len(flat))
         except TransduceError as error:

@@ -21,6 +21,7 @@ class Coder(Protocol):
     """Text to ids and back, for one language or a joint vocabulary."""
 
     names: list[str]  # the name of each id; all are different
+    tags: tuple[str, ...] = ()  # the last ids are <tag> for each of these; no text has them
 
     @property
     def kind(self) -> AnyKind | Literal["symbols"]:
@@ -44,9 +45,9 @@ class Coder(Protocol):
 
         Incomplete characters are shown as <0xE2>, control characters as \n.
         """
-        ids = list(ids)
+        ids, first_tag = list(ids), len(self) - len(self.tags)
         return [
-            SPECIAL[piece] if piece < len(SPECIAL) else readable(text)
+            self.names[piece] if piece < len(SPECIAL) or piece >= first_tag else readable(text)
             for piece, text in zip(ids, self.piece_bytes(ids), strict=True)
         ]
 
@@ -60,11 +61,24 @@ class Coder(Protocol):
     def forbidden_ids(self) -> list[int]:
         """Return the ids that a search must not produce.
 
-        These are `<pad>`, `<s>`, `<unk>`, and every piece with a NUL byte or with a line end, so
-        that the output has as many lines as the input.
+        These are `<pad>`, `<s>`, `<unk>`, the tags, and every piece with a NUL byte or with a line
+        end, so that the output has as many lines as the input.
         """
         texts = enumerate(self.piece_bytes(range(len(self))))
-        return [PAD, BOS, UNK, *(piece for piece, text in texts if LINE_BREAK.search(text))]
+        breaks = [piece for piece, text in texts if LINE_BREAK.search(text)]
+        return [PAD, BOS, UNK, *breaks, *range(len(self) - len(self.tags), len(self))]
+
+    def tag_ids(self, tag: str | None) -> list[int]:
+        """Return the ids that mark a text with a tag: none without a tag."""
+        if tag is None:
+            return []
+        if tag not in self.tags:
+            known = ", ".join(self.tags)
+            raise BadInput(
+                f"there is no tag {tag!r:.60}: "
+                + (f"the model knows {known}" if known else "the model was trained without tags")
+            )
+        return [len(self) - len(self.tags) + self.tags.index(tag)]
 
     def same_vocabulary(self, other: "Coder") -> bool:
         """Return whether both have the same ids: a joint vocabulary is one object."""

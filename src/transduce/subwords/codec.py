@@ -1,6 +1,7 @@
 """The codec: the subwords of source and target, in one file."""
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -40,6 +41,14 @@ class Codec:
         kind = self.source.kind
         assert kind != "symbols"  # only targets have symbols
         return kind
+
+    def with_tags(self, tags: Sequence[str]) -> "Codec":
+        """Return the same subwords, with tags in the source vocabulary."""
+        if not tags:
+            return self
+        assert isinstance(self.source, Subwords)  # learned from text
+        source = self.source.with_tags(tags)
+        return Codec(source, source if self.joint else self.target)
 
     @functools.cached_property
     def sha256(self) -> str:

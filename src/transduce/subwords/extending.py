@@ -30,6 +30,11 @@ def check_extensible(codec: Codec, of: str) -> None:
                 f"the subwords of {of} are {side.kind}, which cannot be extended: expected bpe "
                 "subwords learned by transduce; run without --extend-vocabulary to keep them"
             )
+        if side.tags:
+            raise BadSetting(
+                f"the subwords of {of} are followed by tags ({', '.join(side.tags)}), so they "
+                "cannot be extended: run without --extend-vocabulary to keep them"
+            )
 
 
 def extend_subwords(old: Subwords, lines: Iterable[str], more: int) -> Subwords:

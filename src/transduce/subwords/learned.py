@@ -14,7 +14,7 @@ import functools
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, Self, cast
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
@@ -51,7 +51,9 @@ def default_vocabulary_size(characters: int) -> int:
 class Subwords(Coder):
     """The subwords of one language, or a joint vocabulary."""
 
-    def __init__(self, tokenizer: Tokenizer, kind: Kind) -> None:
+    def __init__(self, tokenizer: Tokenizer, kind: Kind, tags: Sequence[str] = ()) -> None:
+        # The names of tags have letters after "<", so no piece of a word has such a name.
+        tokenizer.add_special_tokens([*SPECIAL, *(f"<{tag}>" for tag in tags)])
         # A special token's name in a text is ordinary text. `tokenizers` does not store this flag.
         tokenizer.encode_special_tokens = True
         self._kind: Kind = kind
@@ -60,11 +62,15 @@ class Subwords(Coder):
         if tuple(name for name, _ in names[: len(SPECIAL)]) != SPECIAL:
             raise ValueError(f"its first pieces are not {' '.join(SPECIAL)}")
         self.names = [name for name, _ in names]  # by id, in the notation of `tokenizers`
+        self.tags = tuple(tags)
+        if self.tags and self.names[-len(tags) :] != [f"<{tag}>" for tag in tags]:
+            raise ValueError(f"its last pieces are not the tags {', '.join(tags)}")
         symbols = _byte_of_symbol()
         self._bytes = [b""] * len(SPECIAL) + [
             bytes(symbols[symbol] for symbol in name.removeprefix(INSIDE))
-            for name in self.names[len(SPECIAL) :]
+            for name in self.names[len(SPECIAL) : len(self.names) - len(self.tags)]
         ]
+        self._bytes += [b""] * len(self.tags)
         self._bytes[UNK] = "\N{REPLACEMENT CHARACTER}".encode()
 
     @classmethod
@@ -103,9 +109,7 @@ class Subwords(Coder):
             )
         tokenizer.train_from_iterator(slices(lines), trainer)
         learned = json.loads(tokenizer.to_str())["model"]
-        tokenizer = _tokenizer(kind, _model(kind, learned, CACHE))
-        tokenizer.add_special_tokens(list(SPECIAL))
-        return cls(tokenizer, kind)
+        return cls(_tokenizer(kind, _model(kind, learned, CACHE)), kind)
 
     @property
     def kind(self) -> Kind:
@@ -146,16 +150,24 @@ class Subwords(Coder):
     def from_json(cls, value: dict[str, Any]) -> Self:
         """Make the subwords from the result of `to_json`; raise ValueError for anything else.
 
-        Only the model is read. Normalization and the other steps are always set here.
+        Only the model and the tags are read. Normalization and the other steps are always set here.
         """
         try:
             kind = KINDS[value["model"]["type"]]
             _check_ids(value["model"]["vocab"])
             tokenizer = _tokenizer(kind, _model(kind, value["model"], LOADED_CACHE))
-            tokenizer.add_special_tokens(list(SPECIAL))
-            return cls(tokenizer, kind)
+            added = [token["content"] for token in value.get("added_tokens", [])]
+            tags = [name for name in added if name not in SPECIAL]
+            if any(name != f"<{name[1:-1]}>" for name in tags):
+                raise ValueError(f"its tags are {', '.join(tags):.60}")
+            return cls(tokenizer, kind, [name[1:-1] for name in tags])
         except Exception as error:  # `tokenizers` raises bare Exceptions
             raise ValueError(f"it has no subwords of transduce ({error})") from None
+
+    def with_tags(self, tags: Sequence[str]) -> Self:
+        """Return the same subwords, followed by tags."""
+        model = json.loads(self._tokenizer.to_str())["model"]
+        return type(self)(_tokenizer(self.kind, _model(self.kind, model, CACHE)), self.kind, tags)
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[dict[str, Any]]]:
         # Pickling the tokenizer itself would lose encode_special_tokens.

@@ -1,4 +1,4 @@
-"""A parallel text to train on, with its weight among others: `--corpus FILE[,FILE][=WEIGHT]`."""
+"""A parallel text to train on, with its weight among others and its tag."""
 
 import dataclasses
 import itertools
@@ -13,7 +13,9 @@ from transduce.text.languages import STORAGE_SUFFIXES
 from transduce.text.reading import STDIN
 
 MAX_WEIGHT = 1_000
-FORM = "FILE[,FILE][=WEIGHT]"
+FORM = "FILE[,FILE][=WEIGHT][@TAG]"
+TAG = r"[A-Za-z][A-Za-z0-9_-]{0,39}"  # a letter first: no subword begins with "<" and a letter
+RESERVED = frozenset({"pad", "s", "unk"})  # special tokens without < and >
 
 Files = tuple[str | Path, str | Path | None]  # two texts, or one TSV
 
@@ -23,24 +25,31 @@ class CorpusText:
     """A parallel text: two files, or one TSV.
 
     `weight` is how often a sentence is seen per epoch; 0.5 is half of the sentences in each epoch.
-    `valid` is validation text for this corpus alone. `name` stands for the corpus in metrics and
-    counts, by default the common part of the file names.
+    `tag` adds the token <tag> before each source sentence; translating with the tag then gives
+    translations like those of this corpus. `valid` is validation text for this corpus alone. `name`
+    stands for the corpus in metrics and counts, by default the common part of the file names.
     """
 
     source: str | Path
     target: str | Path | None = None
     weight: float = 1.0
+    tag: str | None = None
     valid: Files | None = None
     name: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a weight or a name that cannot be used."""
+        """Refuse a weight, tag or name that cannot be used."""
         weight, shown = self.weight, str(self.source)
         number = isinstance(weight, int | float) and not isinstance(weight, bool)
         if not number or not 0 < weight <= MAX_WEIGHT:
             raise BadInput(
                 f"the weight of {shown} is {weight!r:.60}: expected a number above 0, at most "
                 f"{MAX_WEIGHT:,}, such as 0.5"
+            )
+        if self.tag is not None and (not re.fullmatch(TAG, self.tag) or self.tag in RESERVED):
+            raise BadInput(
+                f"the tag of {shown} is {self.tag!r:.60}: expected a letter, then letters, digits, "
+                "hyphens and underscores, at most 40, and not pad, s or unk"
             )
         if self.name is not None and not re.fullmatch(r"[\w.-]{1,60}", self.name):
             raise BadInput(
@@ -55,16 +64,19 @@ class CorpusText:
 
     @classmethod
     def parse(cls, text: str) -> "CorpusText":
-        """Parse FILE[,FILE][=WEIGHT]; a text that is the name of a file is that file."""
-        rest, weight = text, 1.0
-        if not Path(text).exists():
-            rest, equals, number = text.rpartition("=")
+        """Parse FILE[,FILE][=WEIGHT][@TAG]; a text that is the name of a file is that file."""
+        rest, weight, tag = text, 1.0, None
+        if not Path(text).exists() and (tagged := re.fullmatch(f"(.+)@({TAG})", text, re.DOTALL)):
+            rest, tag = tagged[1], tagged[2]
+        if not Path(rest).exists():
+            whole = rest
+            rest, equals, number = whole.rpartition("=")
             try:
                 weight = float(number) if equals else 1.0
             except ValueError:
                 weight = math.nan
             if not equals or (math.isnan(weight) and not Path(rest.split(",")[0]).exists()):
-                rest, weight = text, 1.0  # the sign belongs to the name of a file
+                rest, weight = whole, 1.0  # the sign belongs to the name of a file
             elif math.isnan(weight):
                 raise BadInput(
                     f"--corpus {text}: the weight is {number!r:.60}: expected a number above 0"
@@ -75,7 +87,7 @@ class CorpusText:
                 f"--corpus {text}: expected {FORM}: one TSV, or the source and the target with a "
                 "comma between them"
             )
-        return cls(files[0], files[1] if len(files) == 2 else None, weight)
+        return cls(files[0], files[1] if len(files) == 2 else None, weight, tag)
 
 
 def with_names(corpora: Iterable[CorpusText]) -> list[CorpusText]:

@@ -116,9 +116,6 @@ def train(
 ) -> Path:
     """Train a translator from `source` to `target`, two parallel text files (or one TSV).
 
-    `corpora` are further texts, or all of them, each with a weight: how often a sentence is seen
-    per epoch.
-
     The run folder `out` contains everything that `Translator.load` and the commands need. The token
     files are stored in it, or in the folder `corpus`, which several runs may share. When called
     again with the same arguments, training resumes where it stopped.
@@ -126,7 +123,7 @@ def train(
     `settings` changes any setting that `transduce settings` lists: `{"N": 2, "P_drop": 0.3}`. The
     values are Python values, or text as for `--set`. `steps`, `epochs`, `seconds` and `seed` are
     shorthand for the settings with these names. Settings that are not given are chosen based on the
-    size of the data and the machine.
+    size of the data and the machine. `corpora` are further texts, each with its weight.
 
     `start` is a trained run to start from: its weights, model, subwords and languages; a preset
     then applies only to training. `extend_vocabulary` adds that many subwords, learned from the new

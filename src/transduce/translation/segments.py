@@ -20,7 +20,7 @@ PUNCTUATION = (".", "!", "?", "…", "。", "！", "？", ";", ":")
 class Segment:
     """A sentence, or a piece of an over-long one; each is searched separately."""
 
-    ids: list[int]  # source tokens, without </s>
+    ids: list[int]  # source tokens, the tag first, without </s>
     gap: str = ""  # the white space before it, if it begins a sentence
     begins: bool = True  # False: it continues a sentence that was cut
 
@@ -61,7 +61,13 @@ class Segmenter:
     forbidden: Sequence[int]  # tokens that the model never writes
 
     def prepare(
-        self, texts: Sequence[str], prefixes: Sequence[str | None], first: int, *, split: bool
+        self,
+        texts: Sequence[str],
+        prefixes: Sequence[str | None],
+        first: int,
+        *,
+        split: bool,
+        tag: str | None = None,
     ) -> list[SegmentedText]:
         """Split and encode texts, numbered from `first`; a blank text has no segments."""
         split = split and splitter_ready()
@@ -69,13 +75,15 @@ class Segmenter:
             self._sentences(one_line(text), prefix, split=split)
             for text, prefix in zip(texts, prefixes, strict=True)
         ]
-        coder, limit = self.codec.source, self.config.model.max_len - 1
+        coder = self.codec.source
+        tag_ids = coder.tag_ids(tag)
+        limit = self.config.model.max_len - 1 - len(tag_ids)
         encoded = iter(coder.encode_batch([text for parts in sentences for _, text in parts]))
         prepared = []
         rows = zip(texts, prefixes, sentences, strict=True)
         for number, (text, prefix, parts) in enumerate(rows, start=first):
             segments = [
-                Segment(ids, gap, begins=index == 0)
+                Segment(tag_ids + ids, gap, begins=index == 0)
                 for gap, _ in parts
                 for index, ids in enumerate(cut(next(encoded), limit, coder))
             ]

@@ -91,6 +91,7 @@ class Translator:
         texts: Sequence[str],
         *,
         prefixes: Sequence[str] | None = None,
+        tag: str | None = None,
         batch: int | None = None,
         split: bool = True,
         align: bool = False,
@@ -104,8 +105,9 @@ class Translator:
         for test sets.
 
         With `prefixes`, the translation of each text begins with its prefix; a text whose prefix
-        has several sentences is translated as a whole. With `align`, candidates have word
-        alignments. The result is a list, which a notebook shows as a table.
+        has several sentences is translated as a whole. `tag` is the tag of a corpus that the model
+        was trained on. With `align`, candidates have word alignments. The result is a list, which a
+        notebook shows as a table.
         """
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise BadInput(f"expected a list of texts, found {texts!r:.60}")
@@ -113,15 +115,15 @@ class Translator:
             raise BadInput(
                 f"{len(prefixes):,} prefixes for {len(texts):,} texts: expected one each"
             )
-        return Translations(
-            self.stream(texts, prefixes=prefixes, batch=batch, split=split, align=align, **settings)
-        )
+        given: dict[str, Any] = {"prefixes": prefixes, "tag": tag, "batch": batch}
+        return Translations(self.stream(texts, **given, split=split, align=align, **settings))
 
     def stream(
         self,
         texts: Iterable[str],
         *,
         prefixes: Iterable[str] | None = None,
+        tag: str | None = None,
         batch: int | None = None,
         window: int = WINDOW,
         ready: Callable[[], bool] = lambda: True,
@@ -153,7 +155,7 @@ class Translator:
                     f"there are {first + len(beginnings):,} prefixes but more texts: expected one "
                     "each"
                 )
-            prepared = self.prepare(block, beginnings, first, split=split)
+            prepared = self.prepare(block, beginnings, first, split=split, tag=tag)
             self._search(prepared, config, batch, advance)
             yield from self._join(prepared, batch, align=align)
             first += len(block)
@@ -163,6 +165,7 @@ class Translator:
         pairs: Sequence[tuple[str, str]],
         *,
         first: int = 1,
+        tag: str | None = None,
         align: bool = False,
         **settings: Any,
     ) -> list[Candidate]:
@@ -172,8 +175,10 @@ class Translator:
         which sentence of the translation belongs to which sentence of the text.
         """
         config = self.config.search.replace(**settings)
+        source_coder, target_coder = self.codec.source, self.codec.target
+        tag_ids = source_coder.tag_ids(tag)
         encoded = [
-            (self._ids(source, self.codec.source), self._ids(target, self.codec.target))
+            (self._ids(source, source_coder, tag_ids), self._ids(target, target_coder))
             for source, target in pairs
         ]
         limit = self.config.model.max_len
@@ -205,9 +210,11 @@ class Translator:
         first: int = 0,
         *,
         split: bool,
+        tag: str | None = None,
     ) -> list[SegmentedText]:
         """Split and encode texts for the search."""
-        return self._segmenter.prepare(texts, prefixes or [None] * len(texts), first, split=split)
+        prefixes = prefixes or [None] * len(texts)
+        return self._segmenter.prepare(texts, prefixes, first, split=split, tag=tag)
 
     def sentences(self, text: SegmentedText) -> list[TranslatedSentence]:
         """Return the sentences of a text that was searched, each with its translations."""
@@ -243,8 +250,8 @@ class Translator:
             yield join(text, self.codec, language, alignments)
 
     @staticmethod
-    def _ids(text: str, coder: Coder) -> Ints:
-        return np.array([*coder.encode(one_line(text)), EOS])
+    def _ids(text: str, coder: Coder, tag_ids: Sequence[int] = ()) -> Ints:
+        return np.array([*tag_ids, *coder.encode(one_line(text)), EOS])
 
 
 def _load_codec(runs: Sequence[Path], configs: Sequence[RunConfig]) -> Codec:
