@@ -79,6 +79,17 @@ def test_without_dropout_the_tokens_are_unchanged(texts: list[str]) -> None:
     assert encoded.offsets.tolist() == side.offsets.tolist()
 
 
+def test_a_merge_across_the_end_of_a_contraction_does_not_change_the_standard_tokens() -> None:
+    """The tokenizer splits 'stand into 's and tand, which two tokens alone do not tell."""
+    subwords = Subwords.learn(["ast est ist ost"] * 9 + ["it's he's she's"] * 3, 300)
+    merges, side = Merges(subwords), side_of(["x'stand x'stand"], subwords)
+    assert b"'s" in subwords.piece_bytes(side[0])
+    (words,) = subwords.encode_words(["x'stand"])
+    assert merges.joined(np.array([token for word in words for token in word]))[-2:].all()
+    encoded = Words(side, merges).encode(0.0, np.random.default_rng(0), 100)
+    assert encoded.tokens.tolist() == side.tokens.tolist()
+
+
 def test_an_epoch_depends_on_its_number_and_the_seed_alone() -> None:
     split = split_of(TEXT)
     for ahead_from in (None, 0):
