@@ -11,6 +11,7 @@ source use (docs/training.md). A run ends early if its loss is not finite. No tr
 
 import argparse
 import contextlib
+import gc
 import json
 import math
 import multiprocessing
@@ -35,6 +36,7 @@ from transduce.system.devices import choose_device
 from transduce.system.processes import cores
 from transduce.system.progress import Silent
 from transduce.text.corpora import CorpusText
+from transduce.text.languages import guess_languages
 from transduce.training.optimizer import fit_ramp
 from transduce.training.trainer import Trainer
 from transduce.training.validation import measure_loss, measure_source_use, select
@@ -123,6 +125,7 @@ def run(study: Study, outcome: Outcome) -> Outcome | None:
     """Train one model; None if there is no time left."""
     if time.time() > study.deadline:
         return None
+    gc.collect()  # frees the GPU memory of the training before
     began = time.monotonic()
     corpus = open_corpus(study.corpus)
     first = np.arange(min(VALIDATED, len(corpus.valid)))
@@ -222,7 +225,7 @@ def main(arguments: list[str] | None = None) -> None:
         [CorpusText(options.source, options.target)],
         options.corpus,
         valid=options.valid and tuple(options.valid),
-        languages=(options.source.suffix[1:] or "src", options.target.suffix[1:] or "tgt"),
+        languages=guess_languages(options.source, options.target, None),
         train=train,
         max_len=model.max_len,
     )

@@ -8,7 +8,8 @@ from models import part_of
 from transduce.training.gradient import GradientStep
 from transduce.training.validation import measure_loss, measure_source_use
 
-pytestmark = pytest.mark.gpu
+# Warnings of other versions of torch are not failures.
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]
 
 
 @torch.inference_mode()
