@@ -56,6 +56,7 @@ def test_wordpiece_is_refused(upper_case_pairs: Files, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_two_processes_learn_what_one_learns(tiny_files: Files, tmp_path: Path) -> None:
     changes = {"bpe_dropout": "0.3", "validate_every": "20", "save_every": "20"}
     alone = run_alone(tiny_files, tmp_path / "alone", **changes)
