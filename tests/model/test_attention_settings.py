@@ -231,7 +231,8 @@ def test_only_additive_attention_has_weights_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "setting", ["scaled=false", "neighbourhood=8", "attention=additive", "positions=rotary"]
+    "setting",
+    ["scaled=false", "neighbourhood=8", "attention=additive", "positions=rotary", "pre_norm=true"],
 )
 def test_a_model_trains_translates_and_is_inspected_and_export_refuses_it(
     setting: str, cli: CommandLine, tiny_files: tuple[Path, Path], tmp_path: Path

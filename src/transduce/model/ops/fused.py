@@ -48,9 +48,10 @@ def norm(x: Tensor, weight: Tensor, bias: Tensor | None, eps: float, kernels: Ke
     """Return LayerNorm(x) or RMSNorm(x). (T, d_model)."""
     if kernels.usable(x):
         return _Norm.apply(x, weight, bias, eps, False)  # type: ignore[no-untyped-call, no-any-return]  # noqa: FBT003
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
     if bias is None:
-        return F.rms_norm(x.float(), weight.shape, weight, eps).to(x.dtype)
-    return F.layer_norm(x.float(), weight.shape, weight, bias, eps).to(x.dtype)
+        return F.rms_norm(wide, weight.shape, weight, eps).to(x.dtype)
+    return F.layer_norm(wide, weight.shape, weight, bias, eps).to(x.dtype)
 
 
 def norm_relu(x: Tensor, weight: Tensor, bias: Tensor, eps: float, kernels: Kernels) -> Tensor:
