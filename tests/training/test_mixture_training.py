@@ -2,15 +2,18 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
+import torch
+import torchrun
 from small_training import SETTINGS, Files, Killed, Recorder, weights
 
+from transduce.checkpoints.checkpoint import load_tensors
 from transduce.corpus.token_files import open_corpus
 from transduce.errors import BadInput, BadSetting
-from transduce.runs.folder import RunConfig
+from transduce.runs.folder import RunConfig, checkpoints
 from transduce.text.corpora import CorpusText
 from transduce.training.train import train
 from transduce.training.trainer import Trainer
@@ -108,6 +111,23 @@ def test_corpora_in_other_languages_are_refused(corpora: list[CorpusText], tmp_p
         train_on([corpora[0], swapped], tmp_path / "run")
     with pytest.raises(BadInput, match="no text to train on"):
         train_on([], tmp_path / "run")
+
+
+@pytest.mark.long
+def test_two_processes_learn_a_mixture_as_one_does(
+    corpora: list[CorpusText], tmp_path: Path
+) -> None:
+    alone = train_on(corpora, tmp_path / "alone", settings=torchrun.SETTINGS)
+    source, target = corpora[0].files
+    given = [f"--corpus={source},{target}", f"--corpus={corpora[1].source}=2.5"]
+    result = torchrun.run(cast("Files", tuple(given)), tmp_path / "pair", 2)
+    assert result.status == 0, result.stderr
+    one, two = (
+        checkpoints(run)[-1].path / "weights.safetensors" for run in (alone, tmp_path / "pair")
+    )
+    expected = load_tensors(one)
+    for name, tensor in load_tensors(two).items():
+        torch.testing.assert_close(tensor, expected[name], rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("joint", ["true", "false"])

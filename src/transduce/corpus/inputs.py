@@ -115,6 +115,12 @@ class Inputs:
         stack: contextlib.ExitStack,
     ) -> Self:
         """Open all texts; see `InputText.of`."""
+        for corpus in corpora:
+            if valid and corpus.valid:
+                raise BadInput(
+                    f"there is validation text for all corpora and for {corpus.name} alone: give "
+                    "one of them"
+                )
 
         def opened(files: Files | None) -> InputText | None:
             return InputText.of(files, folder, stack) if files else None

@@ -3,6 +3,7 @@
     about = "a description in one sentence"
 
     [data]          name = "multi30k-en-de", or source and target (files), valid, test, languages
+    [[corpus]]      further texts: source and target (files) or dataset; weight, tag, name, valid
     [train]         preset, steps, epochs, time, seed, batch
     [settings]      settings, as for --set
     [evaluate]      beam, alpha, paper, confidence: how the test set is translated and scored
@@ -23,25 +24,47 @@ from transduce.errors import BadInput, BadSetting, did_you_mean
 from transduce.presets import find_preset
 from transduce.settings.aliases import ALIASES
 from transduce.system.formatting import parse_duration
+from transduce.text.corpora import CorpusText, with_names
 
 Files = tuple[Path, Path | None]  # two texts, or one TSV
 Pair = tuple[str | Path, str | Path | None]  # the same, from the command line
 ENDING = ".toml"
 FILE_KEYS = ("source", "target", "valid", "test", "languages")
+TEXT_KEYS = ("dataset", "source", "target", "tag", "name")
+CORPUS_KEYS = (*TEXT_KEYS, "weight", "valid")
 TRAIN_KEYS = ("preset", "steps", "epochs", "time", "seed", "batch")
 MAX_SIZE = 1 << 16  # bytes; recipes have a few hundred, converted ones a few thousand
 MAX_LINE = 1_000  # characters; parsing a key with thousands of parts takes gigabytes
 
 
 @dataclass(frozen=True, kw_only=True)
+class CorpusTable:
+    """A table [[corpus]]: a text to train on beside that of [data]."""
+
+    dataset: str | None = None
+    files: Files | None = None  # of a data set: None until it is downloaded
+    valid: Files | None = None
+    weight: float = 1.0
+    tag: str | None = None
+    name: str | None = None
+
+    def text(self, *, with_valid: bool = True) -> CorpusText:
+        """Return the text with its weight."""
+        source, target = self.files or (self.dataset or "", None)
+        valid = self.valid if with_valid else None
+        return CorpusText(source, target, self.weight, self.tag, valid, self.name)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Data:
-    """The data of a recipe: a data set, given by name, or files."""
+    """The data of a recipe: a data set, given by name, or files; and further corpora."""
 
     name: str | None = None
     train: Files | None = None
     valid: Files | None = None
     test: Files | None = None
     languages: str | None = None
+    corpora: tuple[CorpusTable, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,13 +172,14 @@ def parse(text: str, name: str, folder: Path = Path()) -> Recipe:
 def _recipe(whole: dict[str, Any], text: str, name: str, folder: Path) -> Recipe:
     """Check each table, then all settings together."""
     tables = ("data", "train", "settings", "evaluate")
-    _refuse_unknown(whole, ["about", *tables], "a recipe has no table or key")
+    _refuse_unknown(whole, ["about", *tables, "corpus"], "a recipe has no table or key")
     for table in tables:
         if not isinstance(whole.get(table, {}), dict):
             raise BadSetting(
                 f"{table} = {whole[table]!r:.60}: expected a table, headed by [{table}]"
             )
-    if "data" not in whole:
+    corpora = _corpora(whole.get("corpus", []), folder)
+    if "data" not in whole and not corpora:
         raise BadSetting(
             "there is no table [data]: expected name = …, or source = … and target = …"
         )
@@ -171,14 +195,43 @@ def _recipe(whole: dict[str, Any], text: str, name: str, folder: Path) -> Recipe
         name=name,
         text=text,
         about=about,
-        data=_data(whole["data"], folder),
+        data=_data(whole.get("data", {}), corpora, folder),
         preset=preset,
         settings=settings,
         evaluate=_evaluate(whole.get("evaluate", {})),
     )
 
 
-def _data(table: dict[str, Any], folder: Path) -> Data:
+def _corpora(tables: Any, folder: Path) -> tuple[CorpusTable, ...]:
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise BadSetting(f"corpus = {tables!r:.60}: expected tables, each headed by [[corpus]]")
+    corpora = []
+    for table in tables:
+        _refuse_unknown(table, CORPUS_KEYS, "[[corpus]] has no key")
+        texts = {key: _text(table[key], f"corpus.{key}") for key in TEXT_KEYS if key in table}
+        if ("dataset" in table) == ("source" in table) or (
+            "dataset" in table and "target" in table
+        ):
+            raise BadSetting("[[corpus]]: expected either dataset, or source and target")
+        files: Files | None = None
+        if "source" in texts:
+            target = texts.get("target")
+            files = folder / texts["source"], folder / target if target else None
+        corpus = CorpusTable(
+            dataset=texts.get("dataset"),
+            files=files,
+            valid=_files(table, "valid", folder, "corpus"),
+            weight=table.get("weight", 1.0),
+            tag=texts.get("tag"),
+            name=texts.get("name"),
+        )
+        corpus.text()  # refuses a wrong weight, tag or name
+        corpora.append(corpus)
+    with_names(corpus.text() for corpus in corpora)  # refuses a name that is given twice
+    return tuple(corpora)
+
+
+def _data(table: dict[str, Any], corpora: tuple[CorpusTable, ...], folder: Path) -> Data:
     _refuse_unknown(table, ["name", *FILE_KEYS], "[data] has no key")
     texts = {key: _text(table[key], f"data.{key}") for key in table if key not in ("valid", "test")}
     if "name" in table:
@@ -187,19 +240,22 @@ def _data(table: dict[str, Any], folder: Path) -> Data:
                 raise BadSetting(
                     f"[data] has name and {other}: expected the name of a data set, or files"
                 )
-        return Data(name=texts["name"])
-    if "source" not in table:
+        return Data(name=texts["name"], corpora=corpora)
+    if "valid" in table and any(corpus.valid for corpus in corpora):
+        raise BadSetting("[data] and [[corpus]] have valid: expected validation text in one place")
+    if "source" not in table and ("target" in table or not corpora):
         raise BadSetting("[data] has neither name nor source: expected a data set, or files")
-    target = texts.get("target")
+    source, target = texts.get("source"), texts.get("target")
     return Data(
-        train=(folder / texts["source"], folder / target if target else None),
+        train=(folder / source, folder / target if target else None) if source else None,
         valid=_files(table, "valid", folder),
         test=_files(table, "test", folder),
         languages=texts.get("languages"),
+        corpora=corpora,
     )
 
 
-def _files(table: dict[str, Any], key: str, folder: Path) -> Files | None:
+def _files(table: dict[str, Any], key: str, folder: Path, of: str = "data") -> Files | None:
     """Read two files, or one TSV."""
     match table.get(key):
         case None:
@@ -210,7 +266,7 @@ def _files(table: dict[str, Any], key: str, folder: Path) -> Files | None:
             return folder / source, folder / target
         case other:
             raise BadSetting(
-                f'data.{key} = {other!r:.60}: expected two files, ["{key}.en", "{key}.de"], or '
+                f'{of}.{key} = {other!r:.60}: expected two files, ["{key}.en", "{key}.de"], or '
                 "one TSV"
             )
 

@@ -46,12 +46,17 @@ def follow(
     def texts() -> Texts:
         require_same(recipe, out)
         fetched = fetch_data(recipe.data, data, progress)
-        assert fetched.train
+        own_valid = overrides.valid is None
+        corpora = with_names(
+            [
+                *([CorpusText(*fetched.train)] if fetched.train else []),
+                *(corpus.text(with_valid=own_valid) for corpus in fetched.corpora),
+            ]
+        )
         languages = overrides.languages or fetched.languages
         if fetched.test:  # refuse a missing tokeniser now, not after hours of training
-            require_tokeniser(guess_languages(*fetched.train, languages)[1])
+            require_tokeniser(guess_languages(*corpora[0].files, languages)[1])
         test_sets.append(fetched.test)
-        corpora = with_names([CorpusText(*fetched.train)])
         return Texts(corpora, overrides.valid or fetched.valid, languages)
 
     if main:

@@ -1,0 +1,57 @@
+"""Tags in exports: they are in the vocabularies, and translations are the same."""
+
+from pathlib import Path
+
+import pytest
+from conftest import TINY, threads_kept
+
+from transduce.interop.export import huggingface
+from transduce.system.files import read_json
+from transduce.text.corpora import CorpusText
+from transduce.training.train import train
+from transduce.translation.translator import Translator
+
+TEXTS = ["a dog sees the tree.", "<docs> the man likes one bird!"]
+
+
+@pytest.fixture(scope="module", params=["true", "false"], ids=["joint", "separate"])
+def tagged_run(
+    request: pytest.FixtureRequest,
+    tiny_files: tuple[Path, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    with threads_kept():
+        return train(
+            corpora=[CorpusText(*tiny_files, tag="docs")],
+            out=tmp_path_factory.mktemp("tagged") / "run",
+            preset="tiny",
+            settings=TINY | {"steps": "5", "joint": request.param},
+            device="cpu",
+        )
+
+
+def test_ctranslate2_translates_with_a_tag_as_torch_does(tagged_run: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    ours, theirs = (
+        Translator.load(tagged_run, device="cpu", engine=engine)
+        for engine in ("torch", "ctranslate2")
+    )
+    for tag in (None, "docs"):
+        expected = ours.translate(TEXTS, tag=tag, beam=1, extra=5)
+        actual = theirs.translate(TEXTS, tag=tag, beam=1, extra=5)
+        assert [t.text for t in actual] == [t.text for t in expected]
+        assert [t.score for t in actual] == pytest.approx([t.score for t in expected], abs=1e-3)
+    plain, tagged = (theirs.score([(TEXTS[0], "ein Hund")], tag=tag)[0] for tag in (None, "docs"))
+    assert plain.score != tagged.score
+
+
+def test_hugging_face_has_the_tag(tagged_run: Path, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    huggingface.export(tagged_run, tmp_path / "exported")
+    codec = Translator.load(tagged_run, device="cpu", engine="torch").codec
+    (tag,) = codec.source.tag_ids("docs")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "exported")
+    assert tokenizer.convert_tokens_to_ids("<docs>") == tag
+    assert tag not in tokenizer("<docs> a dog").input_ids
+    suppressed = read_json(tmp_path / "exported" / "generation_config.json")["suppress_tokens"]
+    assert (tag in suppressed) == codec.joint
