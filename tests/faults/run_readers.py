@@ -145,7 +145,7 @@ def weights(material: Material, folder: Path) -> Reader:
     from safetensors.numpy import save
 
     from transduce.checkpoints.checkpoint import load_model
-    from transduce.interop.export.ctranslate2 import shapes
+    from transduce.interop.export.shapes import shapes
     from transduce.runs.arrays import KEY, digest, require_shapes, shapes_of
     from transduce.runs.folder import RunConfig
 

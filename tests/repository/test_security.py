@@ -20,7 +20,8 @@ from faults.fuzz import resident
 from faults.readers import status_of
 from serving import ask, error, post, scripted
 from transduce.errors import BadRun
-from transduce.interop.export.ctranslate2 import export, is_export_of, shapes
+from transduce.interop.export.ctranslate2 import export, is_export_of
+from transduce.interop.export.shapes import shapes
 from transduce.runs.folder import RunConfig
 from transduce.runs.locks import locked_run
 from transduce.runs.metrics import Metrics

@@ -11,6 +11,7 @@ import ctranslate2
 import numpy as np
 import pytest
 import torch
+from attention_settings import MODERN
 from conftest import TINY, threads_kept, tiny_pairs
 from random_runs import run_of
 from tokenizers import Tokenizer
@@ -101,6 +102,12 @@ def engines(trained: Path) -> Iterator[tuple[TorchEngine, CTranslate2Engine]]:
         {"h": 1, "d_k": 32, "d_v": 32},
         {"joint": False, "tie": "decoder"},
         {"joint": False, "tie": "none", "N_decoder": 2, "positions": "learned"},
+        {"pre_norm": True},
+        {"norm": "rms"},
+        {"gated": True},
+        {"positions": "rotary"},
+        {"positions": "rotary", "d_k": 8},
+        {**MODERN, "qk_norm": False},
     ],
     ids=str,
 )

@@ -31,6 +31,7 @@ SENTENCES = [source for source, _ in tiny_pairs(30, seed=2)]
         ({"d_k": 17}, "d_k = 17 is more than d_model / h = 16"),
         ({"d_v": 20}, "d_v = 20 is more than d_model / h = 16"),
         ({"h": 5}, "d_model = 32 is not a multiple of h = 5"),
+        ({"qk_norm": True, "pre_norm": True}, "qk_norm = True"),
     ],
 )
 def test_an_unsupported_shape_is_refused_by_name_and_auto_uses_torch(

@@ -186,9 +186,13 @@ class ModelConfig(Settings):
     @property
     def first_departure(self) -> str:
         """The first non-default setting outside TRANSFORMER_SETTINGS, as `name = value`, or ""."""
+        return self.first_departure_from(TRANSFORMER_SETTINGS)
+
+    def first_departure_from(self, known: frozenset[str]) -> str:
+        """Return the first non-default setting that is not known, as `name = value`, or ""."""
         for field_ in fields(self):
             value = getattr(self, field_.name)
-            if field_.name not in TRANSFORMER_SETTINGS and value != field_.default:
+            if field_.name not in known and value != field_.default:
                 return f"{field_.name} = {value!r}"
         return ""
 

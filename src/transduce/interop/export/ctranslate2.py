@@ -23,11 +23,11 @@ import numpy.typing as npt
 
 from transduce.config import ModelConfig
 from transduce.errors import BadInput, BadRun, MissingExtra
+from transduce.interop.export.shapes import shapes
 from transduce.interop.export.support import CTRANSLATE2
 from transduce.model.positions import sinusoids
 from transduce.runs.arrays import (
     Arrays,
-    Shapes,
     load_arrays,
     require_finite,
     require_shapes,
@@ -210,16 +210,7 @@ def _has_int8_instructions() -> bool:
 
 def specification(model: ModelConfig, arrays: Arrays, codec: Codec) -> Any:
     """Return the library's specification of a model, validated by the library."""
-    specs = specifications()
-    activations = specs.common_spec.Activation
-    spec = specs.TransformerSpec.from_config(
-        (model.N, model.decoder_layers),
-        model.h,
-        pre_norm=False,
-        activation=getattr(activations, model.activation.upper()),
-        alignment_layer=-1,
-        alignment_heads=model.h,  # the mean of the last layer's heads
-    )
+    spec = _empty(model)
     weights = _Weights(model, arrays)
     target = arrays["output"]
     _embedding(spec.encoder.embeddings[0], arrays.get("source_embedding.matrix", target))
@@ -230,9 +221,10 @@ def specification(model: ModelConfig, arrays: Arrays, codec: Codec) -> Any:
     for side, stack in (("source", spec.encoder), ("target", spec.decoder)):
         stack.scale_embeddings = True
         table = arrays.get(f"{side}_embedding.positions")
-        if table is None:
+        if model.positions == "sinusoidal":
             table = sinusoids(model.max_positions, model.d_model, np).astype(np.float32)
-        stack.position_encodings.encodings = table
+        if table is not None:
+            stack.position_encodings.encodings = table
     for number, layer in enumerate(spec.encoder.layer):
         weights.self_attention(layer.self_attention, f"encoder.{number}")
         weights.feed_forward(layer.ffn, f"encoder.{number}")
@@ -240,6 +232,8 @@ def specification(model: ModelConfig, arrays: Arrays, codec: Codec) -> Any:
         weights.self_attention(layer.self_attention, f"decoder.{number}")
         weights.cross_attention(layer.attention, f"decoder.{number}")
         weights.feed_forward(layer.ffn, f"decoder.{number}")
+    weights.norms("encoder", spec.encoder)
+    weights.norms("decoder", spec.decoder)
     # The library adds </s> to a source and begins an output with <s>.
     spec.config.bos_token, spec.config.eos_token = SPECIAL[BOS], SPECIAL[EOS]
     spec.config.unk_token = SPECIAL[UNK]
@@ -252,42 +246,27 @@ def specification(model: ModelConfig, arrays: Arrays, codec: Codec) -> Any:
     return spec
 
 
-def shapes(model: ModelConfig) -> Shapes:
-    """Return the shape of each array of a Transformer, without torch and without building it."""
-    d, vocabulary = model.d_model, model.target_vocabulary
-    shape_of: dict[str, tuple[int, ...]] = {"output": (vocabulary, d)}
-    if model.logits_bias:
-        shape_of["logits_bias"] = (vocabulary,)
-    if model.tie != "all":
-        shape_of["source_embedding.matrix"] = (model.source_vocabulary, d)
-    if model.tie == "none":
-        shape_of["target_embedding.matrix"] = (vocabulary, d)
-    if model.positions == "learned":
-        table = (model.max_positions, d)
-        shape_of |= {f"{side}_embedding.positions": table for side in ("source", "target")}
-
-    def linear(name: str, rows: int, columns: int, *, bias: bool = model.attention_bias) -> None:
-        shape_of[f"{name}.weight"] = (rows, columns)
-        if bias:
-            shape_of[f"{name}.bias"] = (rows,)
-
-    h, d_k, d_v = model.h, model.d_k, model.d_v
-    encoder = [f"encoder.{n}" for n in range(model.N)]
-    decoder = [f"decoder.{n}" for n in range(model.decoder_layers)]
-    for layer in [*encoder, *decoder]:
-        linear(f"{layer}.self_attention.W_QKV", h * (2 * d_k + d_v), d)
-        linear(f"{layer}.self_attention.W_O", d, h * d_v)
-        linear(f"{layer}.feed_forward.W_1", model.d_ff, d, bias=True)
-        linear(f"{layer}.feed_forward.W_2", d, model.d_ff, bias=True)
-        norms = ["after_self", "after_feed"]
-        if layer in decoder:
-            linear(f"{layer}.cross_attention.W_Q", h * d_k, d)
-            linear(f"{layer}.cross_attention.W_KV", h * (d_k + d_v), d)
-            linear(f"{layer}.cross_attention.W_O", d, h * d_v)
-            norms.append("after_cross")
-        for norm in norms:
-            shape_of |= {f"{layer}.{norm}.norm.{part}": (d,) for part in ("weight", "bias")}
-    return shape_of
+def _empty(model: ModelConfig) -> Any:
+    """Return the library's specification of a model without weights."""
+    specs = specifications()
+    settings: dict[str, Any] = {
+        "pre_norm": model.pre_norm,
+        "rms_norm": model.norm == "rms",
+        "activation": getattr(specs.common_spec.Activation, model.activation.upper()),
+        "ffn_glu": model.gated,
+        "rotary_dim": model.d_k if model.positions == "rotary" else None,
+    }
+    encoder = specs.TransformerEncoderSpec(model.N, model.h, **settings)
+    decoder = specs.TransformerDecoderSpec(
+        model.decoder_layers,
+        model.h,
+        alignment_layer=-1,
+        alignment_heads=model.h,  # the mean of the last layer's heads
+        **settings,
+    )
+    if model.positions == "rotary":
+        del encoder.position_encodings
+    return specs.TransformerSpec(encoder, decoder)
 
 
 def _embedding(spec: Any, matrix: Array) -> None:
@@ -309,24 +288,44 @@ class _Weights:
     def self_attention(self, spec: Any, layer: str) -> None:
         model = self.model
         self._rows(spec.linear[0], f"{layer}.self_attention.W_QKV", model.d_k, model.d_k, model.d_v)
-        self._attention(spec, f"{layer}.self_attention", f"{layer}.after_self")
+        self._attention(spec, f"{layer}.self_attention")
 
     def cross_attention(self, spec: Any, layer: str) -> None:
         self._rows(spec.linear[0], f"{layer}.cross_attention.W_Q", self.model.d_k)
         self._rows(spec.linear[1], f"{layer}.cross_attention.W_KV", self.model.d_k, self.model.d_v)
-        self._attention(spec, f"{layer}.cross_attention", f"{layer}.after_cross")
+        self._attention(spec, f"{layer}.cross_attention")
 
     def feed_forward(self, spec: Any, layer: str) -> None:
         self._linear(spec.linear_0, f"{layer}.feed_forward.W_1")
         self._linear(spec.linear_1, f"{layer}.feed_forward.W_2")
-        self._norm(spec.layer_norm, f"{layer}.after_feed")
+        if self.model.gated:
+            spec.linear_0.weight, spec.linear_0_noact.weight = np.split(spec.linear_0.weight, 2)
 
-    def _attention(self, spec: Any, name: str, after: str) -> None:
+    def norms(self, side: str, stack: Any) -> None:
+        """Set the norms of a stack.
+
+        With `pre_norm`, each of our norms is that of the next sub-layer there.
+        """
+        parts = {"self": "self_attention", "cross": "attention", "feed": "ffn"}
+        ours = [f"pre_norm.below_{side}"] if self.model.pre_norm else []
+        theirs = []
+        for number, layer in enumerate(stack.layer):
+            for part, name in parts.items():
+                if hasattr(layer, name):
+                    ours.append(f"{side}.{number}.after_{part}.norm")
+                    theirs.append(getattr(layer, name).layer_norm)
+        if self.model.pre_norm:
+            theirs.append(stack.layer_norm)
+        for spec, norm in zip(theirs, ours, strict=True):
+            spec.gamma = self.arrays[f"{norm}.weight"]
+            if self.model.norm == "layer":
+                spec.beta = self.arrays[f"{norm}.bias"]
+
+    def _attention(self, spec: Any, name: str) -> None:
         spec.queries_scale = np.float32(self.model.d_k**-0.5)  # Eq. 1
         self._linear(spec.linear[-1], f"{name}.W_O")
         inputs = self._pad_heads(spec.linear[-1].weight.T, self.model.d_v)
         spec.linear[-1].weight = np.ascontiguousarray(inputs.T)
-        self._norm(spec.layer_norm, after)
 
     def _rows(self, spec: Any, name: str, *widths: int) -> None:
         """Set a matrix that stacks several projections, each with the rows of all heads."""
@@ -348,7 +347,3 @@ class _Weights:
         spec.weight = self.arrays[f"{name}.weight"]
         if f"{name}.bias" in self.arrays:
             spec.bias = self.arrays[f"{name}.bias"]
-
-    def _norm(self, spec: Any, name: str) -> None:
-        spec.gamma = self.arrays[f"{name}.norm.weight"]
-        spec.beta = self.arrays[f"{name}.norm.bias"]

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from transduce.config import ModelConfig
+from transduce.config.model import TRANSFORMER_SETTINGS
 from transduce.errors import BadInput
 
 
@@ -14,6 +15,7 @@ class Library:
     name: str
     positions: tuple[str, ...]
     narrow_heads: bool  # d_k or d_v below d_model / h
+    settings: frozenset[str] = frozenset()  # in addition to TRANSFORMER_SETTINGS
 
     def require_support(self, model: ModelConfig) -> None:
         """Refuse a model that the library cannot represent."""
@@ -21,8 +23,9 @@ class Library:
             raise BadInput(f"{self.name} cannot represent this model: {setting}")
 
     def _unsupported(self, model: ModelConfig) -> Iterator[str]:
-        if model.first_departure:
-            yield model.first_departure
+        departure = model.first_departure_from(TRANSFORMER_SETTINGS | self.settings)
+        if departure:
+            yield departure
         if model.positions not in self.positions:
             yield f"positions = {model.positions!r}, expected {' or '.join(self.positions)}"
         head_width, remainder = divmod(model.d_model, model.h)
@@ -35,5 +38,11 @@ class Library:
                 yield f"{name} = {width} is less than d_model / h = {head_width}"
 
 
-CTRANSLATE2 = Library("CTranslate2", positions=("sinusoidal", "learned"), narrow_heads=True)
+CTRANSLATE2 = Library(
+    "CTranslate2",
+    positions=("sinusoidal", "learned", "rotary"),
+    narrow_heads=True,
+    # Not qk_norm: version 4.8 computes it in self-attention, but not in cross-attention.
+    settings=frozenset({"pre_norm", "norm", "gated"}),
+)
 MARIAN = Library("Marian", positions=("sinusoidal",), narrow_heads=False)
