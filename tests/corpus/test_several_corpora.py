@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from small_corpora import TRAIN, Listener, Pair, decode_pairs, make_pairs, write_tsv
 
+from transduce.corpus.bpe_dropout import BPEDropout
 from transduce.corpus.preparation import prepare
 from transduce.corpus.scanning import numbers_to_hold_out
 from transduce.corpus.token_files import MANIFEST, Corpus, Counts, open_corpus
@@ -163,3 +164,13 @@ def test_a_manifest_whose_corpora_do_not_add_up_is_refused(
     write_checksummed(path, content | {"corpora": content["corpora"][:1]})
     with pytest.raises(BadRun, match="its corpora do not have 367 pairs"):
         open_corpus(tmp_path / "corpus")
+
+
+def test_bpe_dropout_keeps_the_tags(texts: list[CorpusText], tmp_path: Path) -> None:
+    tagged = [texts[0], CorpusText(texts[1].source, tag="docs")]
+    corpus = make(tagged, tmp_path / "corpus")
+    split = BPEDropout(corpus.train, corpus.codec, 0.5, seed=1, longest=100)(0)
+    (tag,) = corpus.codec.source.tag_ids("docs")
+    begins = split.source.tokens[split.source.offsets[:-1]]
+    assert (begins == tag).tolist() == [False] * 248 + [True] * 119
+    assert (split.source.tokens == tag).sum() == 119

@@ -1,4 +1,4 @@
-"""Tags in exports: they are in the vocabularies, and translations are the same."""
+"""Tags outside of torch: in exports and in the service."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import pytest
 from conftest import TINY, threads_kept
 
 from transduce.interop.export import huggingface
+from transduce.interop.importing import import_model
 from transduce.system.files import read_json
 from transduce.text.corpora import CorpusText
 from transduce.training.train import train
@@ -55,3 +56,22 @@ def test_hugging_face_has_the_tag(tagged_run: Path, tmp_path: Path) -> None:
     assert tag not in tokenizer("<docs> a dog").input_ids
     suppressed = read_json(tmp_path / "exported" / "generation_config.json")["suppress_tokens"]
     assert (tag in suppressed) == codec.joint
+    import_model(tmp_path / "exported", tmp_path / "again")
+    again = Translator.load(tmp_path / "again", device="cpu", engine="torch")
+    assert again.codec.sha256 == codec.sha256
+
+
+def test_the_service_translates_with_a_tag(tagged_run: Path) -> None:
+    pytest.importorskip("fastapi")
+    from serving import error, post, translated
+    from transduce.serving.app import create_app
+    from transduce.serving.models import ServedModel
+
+    served = ServedModel.load(tagged_run, "tagged", device="cpu", engine="torch")
+    app = create_app([served])
+    expected = served.translator.translate(TEXTS[:1], tag="docs")[0]
+    answer = translated(app, text=TEXTS[0], tag="docs")
+    assert answer["text"] == expected.text
+    refused = error(post(app, "/api/translate", {"text": TEXTS[0], "tag": "doc"}), 400)
+    assert refused == "there is no tag 'doc': the model knows docs"
+    assert app.state.service.close()

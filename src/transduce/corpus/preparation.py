@@ -200,6 +200,11 @@ def _report(manifest: Manifest, progress: Progress, *, held_out: bool) -> None:
             progress.say(f"valid, {corpus.name}: {corpus.valid}{held}")
     progress.say(f"train: {manifest.train}")
     progress.say(f"valid: {manifest.valid}{held}")
+    if all(corpus.tag and not corpus.valid for corpus in manifest.corpora):
+        progress.say(
+            "warning: every corpus has a tag but the validation text has none, so it is unlike "
+            "all training text: leave the corpus that is most like it without a tag"
+        )
 
 
 def _refuse_foreign(folder: Path) -> None:
