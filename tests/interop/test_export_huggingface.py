@@ -208,6 +208,8 @@ def test_an_export_imported_again_is_the_same_model(exported: Exported, tmp_path
             {"positions": "learned"},
             r"Marian cannot represent .* positions = 'learned', expected sin",
         ),
+        ({"gated": True}, r"Marian cannot represent this model: gated = True"),
+        ({"qk_norm": True}, r"Marian cannot represent this model: qk_norm = True"),
         ({"d_v": 8}, r"d_v = 8 is less than d_model / h = 16"),
         ({"d_k": 8, "d_v": 8}, r"d_k = 8 is less than d_model / h = 16"),
     ],

@@ -20,7 +20,7 @@ PARTS = {"train": "the training text", "valid": "the validation set", "test": "t
 BATCHES = "the size of an update is counted in tokens here: batch_tokens"
 DEVICES = "devices are detected; to train on several GPUs, start with torchrun"
 PRECISION = "precision = auto: bf16 on GPUs that have it, weights in float32"
-PRE_NORM = "its norms precede each sub-layer, here they follow it (3.1): watch the warm-up"
+PRE_NORM = "its norms precede each sub-layer, here they follow it (3.1) unless pre_norm = true"
 ACTIVATIONS = {
     "relu": "relu",
     "gelu": "gelu",
