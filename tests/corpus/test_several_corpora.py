@@ -174,3 +174,25 @@ def test_bpe_dropout_keeps_the_tags(texts: list[CorpusText], tmp_path: Path) -> 
     begins = split.source.tokens[split.source.offsets[:-1]]
     assert (begins == tag).tolist() == [False] * 248 + [True] * 119
     assert (split.source.tokens == tag).sum() == 119
+
+
+def test_a_tag_that_given_subwords_lack_is_refused(texts: list[CorpusText], tmp_path: Path) -> None:
+    codec = make(texts, tmp_path / "corpus").codec
+    tagged = [CorpusText(texts[0].source, tag="docs")]
+    with pytest.raises(BadInput, match="no tag 'docs': the model was trained without tags"):
+        prepare(
+            *(tagged, tmp_path / "other"),
+            languages=("en", "de"),
+            train=TRAIN,
+            max_len=100,
+            codec=codec,
+        )
+
+
+def test_a_corpus_may_not_have_validation_text_beside_that_of_all(
+    texts: list[CorpusText], tmp_path: Path
+) -> None:
+    valid = write_tsv(tmp_path / "valid.tsv", make_pairs(5, seed=4)), None
+    own = [texts[0], CorpusText(texts[1].source, valid=valid)]
+    with pytest.raises(BadInput, match="for all corpora and for docs alone: give one"):
+        make(own, tmp_path / "corpus", valid)
