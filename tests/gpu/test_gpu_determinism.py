@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from attention_settings import MODERN
 from conftest import environment, options, snapshot
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]
@@ -38,6 +39,7 @@ WAYS: dict[str, tuple[str, dict[str, str]]] = {
     "layers computed again": ("small", {"recompute": "true"}),
     "additive attention": ("small", {"attention": "additive"}),
     "Muon": ("small", {"optimizer": "muon"}),
+    "settings that are not in the paper": ("small", {k: str(v) for k, v in MODERN.items()}),
     "BPE dropout": ("small", {"bpe_dropout": "0.1"}),
     "in pieces": ("small", {"accumulate": "3"}),
     "cuDNN's LSTM": ("recurrent-tiny", {"N": "1"}),

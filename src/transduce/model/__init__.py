@@ -13,7 +13,7 @@ cache           the contexts for decoding: cached keys and values
 attention_maps  the attention weights of a model, for inspection and alignment
 architecture    the model that a configuration describes
 loss            cross-entropy with label smoothing (5.4)
-variants/       additive and restricted attention, rotary positions
+variants/       additive and restricted attention, rotary positions, pre-norm, RMSNorm, QK-norm
 baselines/      the recurrent and convolutional models that the paper compares itself with
 ops/            the kernels, and their equivalents in torch operations
 """
