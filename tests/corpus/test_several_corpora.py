@@ -59,9 +59,10 @@ def test_corpora_follow_one_another_and_are_counted_one_by_one(
 
 
 def test_a_pair_held_out_of_one_corpus_is_dropped_from_the_others(tmp_path: Path) -> None:
-    same = write_tsv(tmp_path / "a.tsv", FIRST), write_tsv(tmp_path / "b.tsv", FIRST)
+    same = write_tsv(tmp_path / "a.tsv", FIRST), write_tsv(tmp_path / "b.tsv", FIRST[::-1])
     corpus = make([CorpusText(path) for path in same], tmp_path / "corpus")
     held_out = {*decode_pairs(corpus.valid, corpus.codec)}
+    assert len(held_out) == 4, "each held out others"
     assert held_out.isdisjoint(decode_pairs(corpus.train, corpus.codec))
     for counts in corpus.manifest.corpora:
         assert counts.valid
