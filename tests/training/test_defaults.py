@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from transduce.config import apply_settings
 from transduce.errors import BadSetting
 from transduce.presets import PRESETS, find_preset
 from transduce.runs.folder import RunConfig
+from transduce.settings.base import Value
 from transduce.training.defaults import CPU, GPU, Row, choose_row
 from transduce.training.train import train
 
@@ -32,6 +34,27 @@ def test_a_row_is_its_preset_with_its_settings(row: Row) -> None:
 def test_a_large_corpus_on_a_gpu_gets_the_paper() -> None:
     row = choose_row(4_500_000, "cuda")
     assert row.to_preset() == PRESETS["base"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"rdrop": "0"}, "P_drop 0.3, rdrop 0, keep 10, average 10"),
+        ({"simcut": "3"}, "P_drop 0.3, keep 10, average 10, simcut 3"),  # rdrop excludes it
+        ({"P_drop": 0}, "P_drop 0, keep 10, average 10"),  # without dropout, R-Drop does nothing
+        ({"keep": 6}, "P_drop 0.3, rdrop 5, keep 6"),  # no more can be averaged than are kept
+        ({"keep": "20"}, "P_drop 0.3, rdrop 5, keep 20, average 10"),
+        ({"N": "2"}, "P_drop 0.3, rdrop 5, keep 10, average 10"),
+    ],
+)
+def test_a_row_gives_way_to_the_settings_that_are_given(
+    given: dict[str, Value], expected: str
+) -> None:
+    row = Row(1_000, "small", {"P_drop": 0.3, "rdrop": 5, "keep": 10, "average": 10})
+    row = row.adapted_to(given)
+    assert str(row) == f"preset small with {expected}"
+    preset = row.to_preset()
+    apply_settings(given, preset.model, preset.train)
 
 
 def test_settings_that_are_given_replace_those_that_are_chosen(

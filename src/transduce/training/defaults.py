@@ -8,11 +8,14 @@ into about 20 minutes. The vocabulary also follows from the size of the text
 Differs: the paper has one setting for 4.5 million pairs. A preset that is named is never changed.
 """
 
+import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from transduce.config import apply_settings
 from transduce.presets import Preset, find_preset
+from transduce.settings.base import Value, read_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,20 @@ class Row:
     pairs: float
     preset: str
     settings: Mapping[str, float]
+
+    def adapted_to(self, given: Mapping[str, Value]) -> "Row":
+        """Return the row with the settings that are given, and without those they exclude."""
+        known = {*self.settings, *(("simcut", "P_drop") if "rdrop" in self.settings else ())}
+        names = sorted(known & given.keys())
+        values = {name: read_value(given[name], int | float | None, name) for name in names}
+        settings = {
+            name: value for name, value in {**self.settings, **values}.items() if value is not None
+        }
+        if settings.get("simcut") or settings.get("P_drop") == 0:
+            settings.pop("rdrop", None)
+        if "average" not in given and settings.get("average", 0) > settings.get("keep", math.inf):
+            del settings["average"]
+        return dataclasses.replace(self, settings=settings)
 
     def to_preset(self) -> Preset:
         """Return the preset with the settings of this row."""

@@ -83,9 +83,11 @@ def new_config(
 ) -> RunConfig:
     """Choose settings that are not given, based on the data and the machine, and report them."""
     pairs = len(corpus.train)
-    row = Row(pairs, preset, {}) if preset else choose_row(pairs, device.type)
-    model, train = configure(row.to_preset(), settings, start)
     trained = start if start and start.weights else None
+    fixed = trained.config.model.to_json() if trained else {}
+    row = Row(pairs, preset, {}) if preset else choose_row(pairs, device.type)
+    row = row.adapted_to({**settings, **fixed})
+    model, train = configure(row.to_preset(), settings, start)
     if not (trained or corpus.codec.joint or "tie" in settings):
         model = model.replace(tie="decoder")
     if not trained or trained.more:
@@ -220,9 +222,11 @@ def choose_languages(
     progress: Progress,
 ) -> tuple[str, str]:
     """Return the languages: as given, else `known` from the model to start from, else guessed."""
-    guesses = {guess_languages(*corpus.files, given): corpus for corpus in reversed(corpora)}
+    guesses: dict[tuple[str, str], CorpusText] = {}
+    for corpus in corpora:
+        guesses.setdefault(guess_languages(*corpus.files, given), corpus)
     unknown = ("src", "tgt")
-    guessed, *others = [guess for guess in reversed(guesses) if guess != unknown] or [unknown]
+    guessed, *others = [guess for guess in guesses if guess != unknown] or [unknown]
     if others:
         other = guesses[others[0]]
         raise BadInput(
@@ -231,7 +235,7 @@ def choose_languages(
         )
     if known is None or given is not None:
         return guessed
-    if guessed not in (known, ("src", "tgt")):
+    if guessed not in (known, unknown):
         progress.say(
             f"the files' endings say {'-'.join(guessed)}, but the model translates "
             f"{'-'.join(known)}: is this the right text, in this order? (--languages settles it)"
