@@ -268,6 +268,7 @@ def test_utilisation_is_the_share_of_the_matrix_rate() -> None:
     once, twice = side("once", 1.0).utilisation, side("twice", 0.5).utilisation
     assert twice == pytest.approx(2 * once)
     assert side("better", 1.0, matrix_rate=2e9).utilisation == pytest.approx(once / 2)
+    assert side("R-Drop", 1.0, passes=2).utilisation == pytest.approx(2 * once)
     seen = StepTokens(target_tokens=100, source_tokens=80, places_source=9000, places_target=9000)
     padded = side("padded", rounds=(Round(2, 1.0, seen, 5),))
     assert padded.utilisation == once

@@ -45,6 +45,8 @@ def test_peer_none_excludes_others(cli: CommandLine) -> None:
         ("tie=none", "tie = 'none'", "'all'"),
         ("joint=false", "joint = false", "true"),
         ("attention=additive", "attention = 'additive'", "the paper's Transformer"),
+        ("rdrop=5", "rdrop = 5.0", "the paper's training"),
+        ("optimizer=muon", "optimizer = 'muon'", "the paper's training"),
     ],
 )
 def test_an_unsupported_shape_is_refused_before_any_work(

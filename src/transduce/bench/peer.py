@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transduce.batching.layouts import GroupedLayout
 from transduce.batching.packed import Tokens
 from transduce.bench.workers import StepTokens
-from transduce.config import ModelConfig
+from transduce.config import ModelConfig, TrainConfig
 from transduce.corpus.token_files import open_corpus
 from transduce.corpus.updates import Updates
 from transduce.errors import BadSetting
@@ -31,18 +31,26 @@ from transduce.training.optimizer import learning_rate
 # Read when torch is imported. Padded batches of many shapes would fragment memory.
 ENVIRONMENT = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
 
+# Training settings that change what a step computes; peers compute the paper's.
+OF_A_STEP = ("optimizer", "bpe_dropout", "rdrop", "simcut", "word_dropout", "weight_decay", "ema")
 
-def require(name: str, model: ModelConfig, *, joint: bool) -> None:
-    """Refuse a shape that the peers do not support."""
+
+def require(name: str, model: ModelConfig, train: TrainConfig) -> None:
+    """Refuse a shape or a training step that the peers do not support."""
     width = f"h * d_k = h * d_v = d_model, which is {model.d_model}"
-    departure = model.first_departure
+    departure, paper = model.first_departure, TrainConfig()
+    values = {setting: getattr(train, setting) for setting in OF_A_STEP}
+    changed = [
+        f"{key} = {value!r}" for key, value in values.items() if value != getattr(paper, key)
+    ]
     for setting, fits, expected in (
         (departure, not departure, "the paper's Transformer"),
         (f"h = {model.h}, d_k = {model.d_k}", model.h * model.d_k == model.d_model, width),
         (f"h = {model.h}, d_v = {model.d_v}", model.h * model.d_v == model.d_model, width),
         (f"positions = {model.positions!r}", model.positions == "sinusoidal", "'sinusoidal'"),
         (f"tie = {model.tie!r}", model.tie == "all", "'all'"),
-        ("joint = false", joint, "true"),
+        ("joint = false", train.joint, "true"),
+        (", ".join(changed), not changed, "the paper's training"),
     ):
         if not fits:
             raise BadSetting(

@@ -23,6 +23,7 @@ class Measured:
 
     name: str
     model: ModelConfig
+    passes: int = 1  # over each batch
     started: Started
     rounds: tuple[Round, ...]
     matrix_rate: float  # FLOPs per second of the machine
@@ -37,6 +38,7 @@ class Measured:
         """The model's FLOPs per second as a share of the machine's matrix rate."""
         rates = (
             flops(self.model, timed.tokens.source_tokens, timed.tokens.target_tokens)
+            * self.passes
             / timed.seconds
             for timed in self.rounds
         )

@@ -175,7 +175,7 @@ def compare(text: TrainingText, plan: Plan, progress: Progress | None = None) ->
     preset_configs = plan.configs()
     names = choose_peers(plan.peers, list(PEERS), progress)
     for name, (model, train) in itertools.product(names, preset_configs):
-        peer.require(name, model, joint=train.joint)
+        peer.require(name, model, train)
     with contextlib.ExitStack() as stack:
         stack.enter_context(signals_as_interrupt("stopped: nothing was measured"))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="transduce-bench-")))
@@ -271,6 +271,7 @@ def _measure(
         Measured(
             name=worker.name,
             model=config.model,
+            passes=2 if config.train.rdrop or config.train.simcut else 1,
             started=first,
             rounds=tuple(rounds),
             matrix_rate=machine["matrix"]["flops_per_second"],
