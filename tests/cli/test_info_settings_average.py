@@ -90,3 +90,11 @@ def test_info_of_a_run_that_has_just_begun(cli: CommandLine, tmp_path: Path) -> 
     assert result.status == 0, result.stderr
     for words in ("nothing logged yet", "none yet", "checkpoints  none"):
         assert words in result.stdout
+
+
+def test_info_names_departures_from_the_paper_and_weights(cli: CommandLine, tmp_path: Path) -> None:
+    model = ModelConfig().replace(**SMALL, positions="rotary", pre_norm=True, norm="rms")
+    RunConfig(model=model, train=TrainConfig(), corpus_weights=(1.0, 2.5)).save(tmp_path)
+    shown = cli("info", tmp_path).stdout
+    assert ", positions rotary, pre_norm True, norm rms\n" in shown
+    assert "corpora      weights 1, 2.5\n" in shown

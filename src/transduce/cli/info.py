@@ -49,6 +49,7 @@ def _rows(facts: dict[str, Any]) -> dict[str, str]:
         sizes = dict.fromkeys((model["source_vocabulary"], model["target_vocabulary"]))
         count = " and ".join(f"{size:,}" for size in sizes)
         vocabulary = f"{count} {train['subwords']} subwords, {shared}"
+    weights = ", ".join(f"{weight:g}" for weight in facts["corpus_weights"])
     if origin:
         start = f"{origin['weights'] or 'the subwords alone'}, of {origin['run']}"
     else:
@@ -57,9 +58,11 @@ def _rows(facts: dict[str, Any]) -> dict[str, str]:
         "languages": " to ".join(facts["languages"]),
         "preset": facts["preset"],
         "model": f"{kind}N {depth}, d_model {model['d_model']}, d_ff {model['d_ff']}, "
-        f"h {model['h']}, d_k {model['d_k']}, d_v {model['d_v']}, P_drop {model['P_drop']}",
+        f"h {model['h']}, d_k {model['d_k']}, d_v {model['d_v']}, P_drop {model['P_drop']}"
+        + "".join(f", {name} {value}" for name, value in _departures(model).items()),
         "parameters": f"{facts['parameters']:,}",
         "vocabulary": vocabulary,
+        **({"corpora": f"weights {weights}"} if weights else {}),
         "training": _training(facts),
         "validation": ", ".join(
             f"{name.removeprefix('valid_')} {value:,.3f}" if name != "step" else f"step {value:,}"
@@ -71,6 +74,15 @@ def _rows(facts: dict[str, Any]) -> dict[str, str]:
         "checkpoints": ", ".join(f"{step:,}" for step in facts["checkpoints"]) or "none",
         "made with": ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
     }
+
+
+def _departures(model: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of the layers that are not the paper's."""
+    from transduce.config import ModelConfig
+
+    names = ("positions", "attention", "neighbourhood", "pre_norm", "norm", "gated", "qk_norm")
+    paper = ModelConfig()
+    return {name: model[name] for name in names if model[name] != getattr(paper, name)}
 
 
 def _training(facts: dict[str, Any]) -> str:
@@ -116,6 +128,7 @@ def gather(run: Path) -> dict[str, Any]:
         "last": next((entry for entry in reversed(metrics) if entry.keys() >= SHOWN), None),
         "validation": next((entry for entry in reversed(metrics) if "valid_loss" in entry), None),
         "versions": dict(config.versions),
+        "corpus_weights": list(config.corpus_weights),
         "model": config.model.to_json(),
         "train": config.train.to_json(),
         "search": config.search.to_json(),
