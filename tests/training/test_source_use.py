@@ -48,9 +48,10 @@ def test_each_sentence_gets_the_source_of_another_of_similar_length() -> None:
 def test_source_use_is_the_difference_of_two_losses(
     path: str, sample: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the first `sample` sentences, whether that is all of them or not."""
+    """Of `sample` sentences, evenly spread, or of all of them if there are fewer."""
     on_path(monkeypatch, path)
-    step, pairs = make_step(), PAIRS[:sample]
+    sample = min(sample, len(PAIRS))
+    step, pairs = make_step(), [PAIRS[i * len(PAIRS) // sample] for i in range(sample)]
     others = next_longer(np.array([len(source) for source, _ in pairs]))
     mixed = [(pairs[others[i]][0], target) for i, (_, target) in enumerate(pairs)]
     found = use(step, PAIRS, sample)

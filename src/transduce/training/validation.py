@@ -77,8 +77,8 @@ class Validation:
         return (
             f"warning: the decoder ignores the source (source use {self.source_use:.2f}; it should "
             "exceed 0.5): check that the pairs belong together; if they do, train with a lower "
-            "learning rate (--set lr_scale=0.5) or, in a new run, other initial weights "
-            "(--set init=deepnet)"
+            "learning rate (--set lr_scale=0.5) or, in a new run, other initial weights (the "
+            "setting init)"
         )
 
 
@@ -88,7 +88,13 @@ def validate(gradient_step: GradientStep, corpus: Corpus, translate: int) -> Val
 
     If `translate` is 0, a few sentences are still translated as samples.
     """
-    loss, nll = measure_loss(gradient_step, corpus.valid)
+    parts = corpus.valid_parts
+    corpora = {name: measure_loss(gradient_step, part) for name, part in parts.items()}
+    if corpora:
+        tokens = [part.target.lengths.sum() for part in parts.values()]
+        loss, nll = np.average([*corpora.values()], axis=0, weights=tokens).tolist()
+    else:
+        loss, nll = measure_loss(gradient_step, corpus.valid)
     if not math.isfinite(loss):
         return Validation(loss, nll)
     count = min(MOST, max(FEWEST, len(corpus.valid) // 10))
@@ -98,7 +104,6 @@ def validate(gradient_step: GradientStep, corpus: Corpus, translate: int) -> Val
     if translate:
         bleu = scoring.bleu(translated.outputs, translated.reference, language)
     characters = counts_characters(language)
-    corpora = {name: measure_loss(gradient_step, part) for name, part in corpus.valid_parts.items()}
     return Validation(loss, nll, use, bleu, characters, spread(translated, SHOWN), corpora)
 
 
@@ -117,7 +122,7 @@ def measure_loss(gradient_step: GradientStep, part: Split) -> tuple[float, float
 def measure_source_use(
     gradient_step: GradientStep, part: Split, nll: float, count: int
 ) -> float | None:
-    """Return how much worse the model predicts the first `count` targets from another's source.
+    """Return how much worse the model predicts `count` of the targets from another's source.
 
     It is the increase of the negative log-likelihood per token: near 0 if the decoder ignores the
     source. `nll` is that of the whole split. None if there is only one sentence.
@@ -125,11 +130,11 @@ def measure_source_use(
     count = min(len(part), count)
     if count < 2:
         return None
-    sentences = np.arange(count)
+    sentences = np.arange(count) * len(part) // count  # of every corpus: they follow one another
     target = select(part.target, sentences)
     if count < len(part):
         nll = measure_loss(gradient_step, Split(select(part.source, sentences), target))[1]
-    others = select(part.source, next_longer(part.source.lengths[:count]))
+    others = select(part.source, sentences[next_longer(part.source.lengths_of(sentences))])
     return measure_loss(gradient_step, Split(others, target))[1] - nll
 
 
