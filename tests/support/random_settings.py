@@ -65,7 +65,6 @@ TRAININGS = st.builds(
     epsilon=st.floats(1e-300, 1e299),
     cooldown=st.floats(0, 1),
     rdrop=st.floats(0, 1e299),
-    cutoff=FRACTIONS,
     word_dropout=FRACTIONS,
     weight_decay=st.floats(0, 1e299),
     ema=FRACTIONS,

@@ -9,7 +9,7 @@ from gradient_steps import gradient_of, make_step
 from small_training import Files, Killed, killing, records, train_small
 
 from models import SMALL, batch_of, small_model
-from transduce.config import ModelConfig, TrainConfig
+from transduce.config import ModelConfig, TrainConfig, apply_settings
 from transduce.errors import BadSetting
 from transduce.model.architecture import build
 from transduce.subwords import BOS, EOS
@@ -46,7 +46,7 @@ def test_a_dropped_word_has_only_its_position() -> None:
 
 @pytest.mark.parametrize("architecture", ["transformer", "recurrent", "convs2s", "bytenet"])
 @pytest.mark.parametrize(
-    "settings", [{"rdrop": 5.0, "word_dropout": 0.2}, {"simcut": 3.0}], ids=str
+    "settings", [{"rdrop": 5.0, "word_dropout": 0.2}, {"simcut": 3.0, "cutoff": 0.3}], ids=str
 )
 def test_every_model_learns_with_them(architecture: str, settings: dict[str, Any]) -> None:
     torch.manual_seed(0)
@@ -56,7 +56,7 @@ def test_every_model_learns_with_them(architecture: str, settings: dict[str, Any
         shape |= {name: getattr(ModelConfig(), name) for name in ("h", "d_k", "d_v")}
     model = build(ModelConfig(**shape)).train()  # type: ignore[arg-type]
     batch = batch_of((5, 6), (3, 4))
-    total, _, divergence = Objective(model, TrainConfig(**settings, cutoff=0.3))(batch)
+    total, _, divergence = Objective(model, TrainConfig(**settings))(batch)
     assert divergence.item() > 0
     total.backward()
     for parameter in model.parameters():
@@ -105,10 +105,20 @@ def test_a_killed_and_resumed_run_ends_with_the_same_bits(
         ({"rdrop": 5.0, "simcut": 3.0}, "rdrop = 5.0: expected 0 with simcut"),
         ({"word_dropout": 0.1, "simcut": 3.0}, "word_dropout = 0.1: expected 0 with simcut"),
         ({"rdrop": -1.0}, "rdrop = -1.0: expected at least 0"),
-        ({"cutoff": 1.0}, "cutoff = 1.0: expected a number from 0"),
+        ({"simcut": 3.0, "cutoff": 1.0}, "cutoff = 1.0: expected a number from 0"),
+        ({"cutoff": 0.1}, "cutoff = 0.1: expected 0.05: it has no effect without simcut"),
         ({"select": "ema"}, "ema = 0.0: expected a decay above 0"),
     ],
 )
 def test_impossible_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(BadSetting, match=message):
         TrainConfig(**settings)
+
+
+def test_rdrop_without_dropout_is_refused() -> None:
+    """Its two passes would be equal, and the divergence 0."""
+    base, settings = ModelConfig(P_drop=0.0), {"rdrop": 5.0}
+    with pytest.raises(BadSetting, match="rdrop = 5: expected 0 without dropout"):
+        apply_settings(settings, base, TrainConfig())
+    for more in ({"attention_dropout": 0.1}, {"word_dropout": 0.1}):
+        apply_settings(settings | more, base, TrainConfig())

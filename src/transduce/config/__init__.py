@@ -97,10 +97,14 @@ def apply_settings(
             "subwords = 'sentencepiece': expected 'bpe' or 'wordpiece', which can be learned"
         )
     # All at once, because some values are only valid together.
-    return (
-        model.replace(**{name: value for name, value in values.items() if name in model_types}),
-        train.replace(**{name: value for name, value in values.items() if name in train_types}),
-    )
+    model = model.replace(**{n: value for n, value in values.items() if n in model_types})
+    train = train.replace(**{n: value for n, value in values.items() if n in train_types})
+    rates = model.P_drop, model.attention_dropout, model.relu_dropout, train.word_dropout
+    if train.rdrop and not any(rates):
+        raise BadSetting(
+            f"rdrop = {train.rdrop:g}: expected 0 without dropout: its two passes would be equal"
+        )
+    return model, train
 
 
 def _refuse_foreign(name: str) -> str:

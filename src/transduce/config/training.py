@@ -67,14 +67,16 @@ class TrainConfig(Settings):
     simcut: float = setting(
         0.0, "SimCut: weight alpha of the divergence from a pass with words cut off; published: 3"
     )
-    cutoff: float = setting(0.05, "probability of cutting off a word in SimCut")
+    cutoff: float = setting(0.05, "SimCut: probability of cutting off a word")
     word_dropout: float = setting(
         0.0, "probability of dropping a word's embedding, on both sides; its position remains"
     )
     weight_decay: float = setting(
         0.0, "decoupled weight decay (AdamW) of matrices; 0: Adam, as in the paper"
     )
-    ema: float = setting(0.0, "decay of a moving average of the weights, such as 0.999; 0: none")
+    ema: float = setting(
+        0.0, "decay of a moving average of the weights, such as 0.999, for select = auto or ema"
+    )
     # Checkpoints, validation and the log.
     save_every: int = setting(1000, "steps between checkpoints")
     keep: int = setting(5, "number of newest checkpoints to keep")
@@ -124,6 +126,9 @@ class TrainConfig(Settings):
             f"0 with subwords = {self.subwords!r}: only bpe has merges to skip",
         )
         self._require(self.average <= self.keep, "average", f"at most keep, which is {self.keep}")
+        default = type(self).__dataclass_fields__["cutoff"].default
+        no_effect = f"{default}: it has no effect without simcut"
+        self._require(self.simcut > 0 or self.cutoff == default, "cutoff", no_effect)
         if self.simcut:
             self._require(not self.rdrop, "rdrop", "0 with simcut: only one of them can be used")
             self._require(
