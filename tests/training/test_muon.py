@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from small_training import Files, Killed, train_small, weights
+from small_training import Files, Killed, killing, train_small, weights
 from torch import Tensor, nn
 
 from models import SMALL, small_model
-from transduce.batching.prefetch import Update
 from transduce.checkpoints.checkpoint import (
     load_optimizer_state,
     load_tensors,
@@ -198,15 +197,8 @@ def test_a_run_with_muon_killed_and_resumed_ends_with_the_same_bits(
 ) -> None:
     changes = {"optimizer": "muon", "schedule": "constant", "cooldown": "0.2"}
     expected = train_small(upper_case_pairs, tmp_path / "expected", **changes)
-    update = Trainer.update
-
-    def dying(self: Trainer) -> Update:
-        if self.state.step == 15:
-            raise Killed
-        return update(self)
-
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "update", dying)
+        patch.setattr(Trainer, "update", killing(15))
         with pytest.raises(Killed):
             train_small(upper_case_pairs, tmp_path / "run", **changes)
     run = train_small(upper_case_pairs, tmp_path / "run", **changes)
