@@ -197,3 +197,10 @@ def test_a_corpus_may_not_have_validation_text_beside_that_of_all(
     own = [texts[0], CorpusText(texts[1].source, valid=valid)]
     with pytest.raises(BadInput, match="for all corpora and for docs alone: give one"):
         make(own, tmp_path / "corpus", valid)
+
+
+def test_standard_input_is_one_text(texts: list[CorpusText], tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="standard input is named for two texts"):
+        make([texts[0], CorpusText("-"), CorpusText("-")], tmp_path / "corpus")
+    with pytest.raises(BadInput, match="standard input is named for two texts"):
+        make([CorpusText("-")], tmp_path / "corpus", ("-", None))

@@ -1,5 +1,6 @@
 """Training on several corpora: weights, resuming, processes, tags."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any, cast
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torchrun
-from small_training import SETTINGS, Files, Killed, Recorder, weights
+from small_training import SETTINGS, Files, Killed, Recorder, killing, weights
 
 from transduce.checkpoints.checkpoint import load_tensors
 from transduce.corpus.token_files import open_corpus
@@ -49,15 +50,8 @@ def test_a_killed_mixture_ends_with_the_same_bits(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    original = Trainer.update
-
-    def dying(self: Trainer) -> Any:
-        if self.state.step >= at:
-            raise Killed
-        return original(self)
-
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "update", dying)
+        patch.setattr(Trainer, "update", killing(at))
         with pytest.raises(Killed):
             train_on(corpora, tmp_path / "run")
     train_on(corpora, tmp_path / "run")
@@ -111,6 +105,17 @@ def test_corpora_in_other_languages_are_refused(corpora: list[CorpusText], tmp_p
         train_on([corpora[0], swapped], tmp_path / "run")
     with pytest.raises(BadInput, match="no text to train on"):
         train_on([], tmp_path / "run")
+    with pytest.raises(BadInput, match=r"corpora = \['a.tsv'\]: expected a list of CorpusText"):
+        train_on(cast("list[CorpusText]", ["a.tsv"]), tmp_path / "run")
+
+
+def test_weights_that_leave_nothing_are_refused_before_the_run_begins(
+    corpora: list[CorpusText], tmp_path: Path
+) -> None:
+    light = [dataclasses.replace(corpus, weight=0.001) for corpus in corpora]
+    with pytest.raises(BadInput, match="less than one of each per epoch"):
+        train_on(light, tmp_path / "run")
+    assert not (tmp_path / "run" / "config.json").exists()
 
 
 @pytest.mark.long

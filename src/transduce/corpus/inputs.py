@@ -115,6 +115,9 @@ class Inputs:
         stack: contextlib.ExitStack,
     ) -> Self:
         """Open all texts; see `InputText.of`."""
+        given = [*(files for corpus in corpora for files in (corpus.files, corpus.valid)), valid]
+        if sum(STDIN in map(str, files or ()) for files in given) > 1:
+            raise BadInput("standard input is named for two texts: expected files for all but one")
         for corpus in corpora:
             if valid and corpus.valid:
                 raise BadInput(

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 
 from transduce.errors import BadInput
 from transduce.text.languages import STORAGE_SUFFIXES
-from transduce.text.reading import STDIN
+from transduce.text.reading import STDIN, path_exists
 
 MAX_WEIGHT = 1_000
 FORM = "FILE[,FILE][=WEIGHT][@TAG]"
@@ -66,22 +66,22 @@ class CorpusText:
     def parse(cls, text: str) -> "CorpusText":
         """Parse FILE[,FILE][=WEIGHT][@TAG]; a text that is the name of a file is that file."""
         rest, weight, tag = text, 1.0, None
-        if not Path(text).exists() and (tagged := re.fullmatch(f"(.+)@({TAG})", text, re.DOTALL)):
+        if not path_exists(text) and (tagged := re.fullmatch(f"(.+)@({TAG})", text, re.DOTALL)):
             rest, tag = tagged[1], tagged[2]
-        if not Path(rest).exists():
+        if not path_exists(rest):
             whole = rest
             rest, equals, number = whole.rpartition("=")
             try:
                 weight = float(number) if equals else 1.0
             except ValueError:
                 weight = math.nan
-            if not equals or (math.isnan(weight) and not Path(rest.split(",")[0]).exists()):
+            if not equals or (math.isnan(weight) and not path_exists(rest.split(",")[0])):
                 rest, weight = whole, 1.0  # the sign belongs to the name of a file
             elif math.isnan(weight):
                 raise BadInput(
                     f"--corpus {text}: the weight is {number!r:.60}: expected a number above 0"
                 )
-        files = [rest] if Path(rest).exists() else rest.split(",")
+        files = [rest] if path_exists(rest) else rest.split(",")
         if len(files) > 2 or not all(files):
             raise BadInput(
                 f"--corpus {text}: expected {FORM}: one TSV, or the source and the target with a "

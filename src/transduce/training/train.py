@@ -12,6 +12,7 @@ from transduce.checkpoints.checkpoint import load_tensors, prune, save_tensors
 from transduce.config import SearchConfig, alias_notes, canonical_settings
 from transduce.corpus.preparation import prepare
 from transduce.corpus.token_files import Corpus, open_corpus
+from transduce.corpus.updates import Mixture
 from transduce.errors import BadInput, BadRun, BadSetting
 from transduce.presets import find_preset
 from transduce.runs.folder import CONFIG, LEXICON, START, SUBWORDS, WRITTEN_IN, RunConfig, Task
@@ -155,7 +156,12 @@ def all_corpora(
 ) -> list[CorpusText]:
     """Return the corpora to train on: `source` and `target` first, with weight 1."""
     first = [] if source is None else [CorpusText(source, target)]
-    if not first and not corpora:
+    if not all(isinstance(corpus, CorpusText) for corpus in corpora):
+        raise BadInput(
+            f"corpora = {corpora!r:.60}: expected a list of CorpusText, such as "
+            "CorpusText('news.tsv', weight=2)"
+        )
+    if not first and (target is not None or not corpora):
         raise BadInput("there is no text to train on: expected source and target, or corpora")
     return with_names([*first, *corpora])
 
@@ -287,6 +293,7 @@ def _new_run(
 ) -> RunConfig:
     """Choose the settings for a new run, and write its subwords and initial weights."""
     run, start = plan.run, plan.start
+    Mixture.of(corpus.manifest, weights)  # refuses weights that leave nothing to train on
     config = new_config(corpus, plan.preset, plan.settings, device, progress, start)
     config = dataclasses.replace(
         config,
