@@ -185,7 +185,7 @@ class Draft:
         if "adam" in optimizer:
             self.keys.taken(name, "Adam (5.3)")
         else:
-            self.keys.changed(name, "Adam (5.3), the only optimizer here")
+            self.keys.changed(name, "Adam (5.3)")
 
     def take_betas(self, name: str) -> None:
         """Take over Adam's betas, from a list or a string such as (0.9, 0.98)."""
