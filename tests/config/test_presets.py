@@ -7,7 +7,16 @@ import pytest
 from transduce.config import ModelConfig, TrainConfig
 from transduce.errors import BadSetting
 from transduce.model.architecture import count_parameters
-from transduce.presets import BASELINES, FAST, PARSING, PRESETS, SMALL, TABLE_3, find_preset
+from transduce.presets import (
+    BASELINES,
+    FAST,
+    MODERN,
+    PARSING,
+    PRESETS,
+    SMALL,
+    TABLE_3,
+    find_preset,
+)
 
 # Table 3 with its blanks filled in; the last column is its number of parameters in millions.
 TABLE = """
@@ -60,7 +69,7 @@ def by_the_paper(model: ModelConfig, vocabulary: int) -> int:
 
 def test_the_presets_are_complete() -> None:
     assert list(TABLE_3) == list(ROWS)
-    kinds = (TABLE_3, SMALL, FAST, BASELINES, PARSING)
+    kinds = (TABLE_3, SMALL, FAST, MODERN, BASELINES, PARSING)
     assert set(PRESETS) == {name for kind in kinds for name in kind}
     assert len(PRESETS) == sum(map(len, kinds))
 
