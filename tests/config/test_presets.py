@@ -186,3 +186,10 @@ def test_a_similar_name_is_suggested_for_a_misspelt_preset(wrong: str, meant: st
     assert message.startswith(f"there is no preset {wrong}. Did you mean {meant}? ")
     assert message.partition("The presets are: ")[2].split(", ") == list(PRESETS)
     assert "\n" not in message
+
+
+def test_modern_is_as_large_as_base_and_says_that_it_is_not_the_paper() -> None:
+    modern, base = find_preset("modern").model, find_preset("base").model
+    assert abs(parameters(modern) / parameters(base) - 1) < 0.02
+    assert modern.first_departure
+    assert not base.first_departure

@@ -31,6 +31,13 @@ def test_a_row_is_its_preset_with_its_settings(row: Row) -> None:
     assert values == before.model.to_json() | before.train.to_json() | dict(row.settings)
 
 
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_the_documentation_has_every_row(row: Row) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    settings = ", ".join(f"`{name}` {value:,g}" for name, value in row.settings.items())
+    assert f"| `{row.preset}`" + (f": {settings} |" if settings else " |") in page
+
+
 def test_a_large_corpus_on_a_gpu_gets_the_paper() -> None:
     row = choose_row(4_500_000, "cuda")
     assert row.to_preset() == PRESETS["base"]

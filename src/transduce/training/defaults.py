@@ -51,16 +51,18 @@ class Row:
         return f"preset {self.preset}" + (f" with {changes}" if changes else "")
 
 
-# Frequent checkpoints, because these runs take a minute.
-FEW = {"rdrop": 5, "batch_tokens": 6_000, "save_every": 100, "keep": 10, "average": 10}
+# Runs of a minute, so checkpoints are frequent.
+FEW = {"P_drop": 0.3, "rdrop": 5, "batch_tokens": 6_000, "steps": 4_500}
+CLOSE = {"save_every": 100, "keep": 10, "average": 10}
 GPU = (
-    Row(60_000, "small", {"P_drop": 0.3, **FEW, "steps": 4_500}),
-    Row(200_000, "small", {"P_drop": 0.3, "batch_tokens": 12_000}),
-    Row(float("inf"), "base", {}),
+    Row(60_000, "small", FEW | CLOSE),
+    Row(200_000, "small", {"P_drop": 0.3, "batch_tokens": 8_000}),
+    Row(1_000_000, "base", {"P_drop": 0.2, "steps": 20_000, "cooldown": 0.4}),
+    Row(math.inf, "base", {}),
 )
 CPU = (
-    Row(200_000, "tiny", {}),
-    Row(float("inf"), "small", {}),
+    Row(200_000, "tiny", {"batch_tokens": 1_000, "steps": 10_000, "warmup": 800}),
+    Row(math.inf, "small", {}),
 )
 
 
