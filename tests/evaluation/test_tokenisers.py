@@ -54,7 +54,7 @@ def test_validation_counts_characters_and_says_so_without_mecab(
     assert bleu(wrong, right, "ja") == by_characters.value
     assert counts_characters("ja")
     assert not counts_characters("de")
-    shown = str(Validation(1.0, 1.0, 76.4, characters=True))
+    shown = str(Validation(1.0, 1.0, bleu=76.4, characters=True))
     assert shown.endswith("BLEU 76.4 (greedy, of characters)")
 
 

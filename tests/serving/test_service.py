@@ -81,6 +81,7 @@ LETTERS = st.sampled_from(
 @example(text="")
 @example(text="\n")
 @example(text="\ufeffa dog.\r\n\r\nA man.\r")
+@example(text="a\r\r")
 @example(text="a dog sees. " * 12)
 @example(text="word " * 400)
 def test_any_text_is_translated_as_translate_does(

@@ -38,7 +38,8 @@ class TranslatedText:
 
 
 def split_lines(text: str) -> tuple[list[str], list[str]]:
-    r"""Return the lines of a text and their ends: \n, \r\n or, for the last, nothing."""
+    r"""Return the lines of a text and their ends: \n, \r\n or, for the last, nothing or \r."""
     lines = text.removeprefix(BYTE_ORDER_MARK).split("\n")
-    ends = ["\r\n" if line.endswith("\r") else "\n" for line in lines[:-1]]
-    return [*(line.removesuffix("\r") for line in lines[:-1]), lines[-1]], [*ends, ""]
+    returns = ["\r" if line.endswith("\r") else "" for line in lines]
+    ends = [f"{carriage_return}\n" for carriage_return in returns[:-1]]
+    return [line.removesuffix("\r") for line in lines], [*ends, returns[-1]]
