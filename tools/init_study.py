@@ -37,11 +37,11 @@ from transduce.system.processes import cores
 from transduce.system.progress import Silent
 from transduce.text.corpora import CorpusText
 from transduce.text.languages import guess_languages
-from transduce.training.optimizer import fit_ramp
+from transduce.training.optimizer import fit_ramp, fit_residual_lr
 from transduce.training.trainer import Trainer
 from transduce.training.validation import measure_loss, measure_source_use, select
 
-INITS = "xavier,depth-scaled,small,admin,deepnet"
+INITS = "xavier,depth-scaled,centred,small,admin,deepnet"
 VALIDATED = 200  # sentences
 FOUND = 0.5  # source use from which the source counts as found, in nats
 COLLAPSED = 0.5  # increase of the loss above its minimum that counts as divergence, in nats
@@ -118,6 +118,8 @@ def configure(study: Study, corpus: Corpus, outcome: Outcome) -> tuple[ModelConf
     sizes = len(corpus.codec.source), len(corpus.codec.target)
     model = model.replace(source_vocabulary=sizes[0], target_vocabulary=sizes[1])
     train = train.replace(epochs=None, seconds=None, threads=max(1, cores() // study.jobs))
+    if "residual_lr" not in chosen:
+        train = fit_residual_lr(train, model)
     return model, fit_ramp(train, study.steps)
 
 

@@ -200,6 +200,7 @@ MODERN = {
             gated=True,
             activation="swish",
             qk_norm=True,
+            init="depth-scaled",
             d_ff=1408,
         ),
         train=TrainConfig(

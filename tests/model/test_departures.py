@@ -182,7 +182,7 @@ def test_the_settings_add_no_biases_and_few_weights() -> None:
     ("changes", "expected"),
     [
         ({"attention": "additive", "qk_norm": True}, "qk_norm = True: expected false"),
-        ({"pre_norm": True, "init": "admin"}, "init = 'admin': expected 'xavier'"),
+        ({"pre_norm": True, "init": "admin"}, "init = 'admin': expected another"),
         ({"architecture": "bytenet", "gated": True}, "gated = True: expected False"),
         ({"architecture": "convs2s", "norm": "rms"}, "norm = 'rms': expected 'layer'"),
     ],

@@ -57,6 +57,55 @@ def test_depth_scaled_divides_the_last_matrix_of_each_sublayer() -> None:
         assert ratio == pytest.approx(count**-0.5 if is_output(name) else 1.0)
 
 
+def test_centred_scales_matrices_as_depth_scaled_does() -> None:
+    assert ratios("centred") == pytest.approx(ratios("depth-scaled"))
+
+
+def test_centred_sentences_have_mean_0_and_the_same_probabilities() -> None:
+    """Subtracting one vector from all rows of the softmax matrix changes no probability."""
+    plain, centred = model("depth-scaled"), model("centred")
+    means = []
+    for each in (plain, centred):
+        random = torch.randint(0, 50, (4_000,), generator=torch.Generator().manual_seed(1))
+        positions = torch.arange(4_000) % LENGTH
+        means.append(each.eval().source_embedding(random, positions).mean(0).norm().item())
+    assert means[1] < means[0] / 3
+    x = torch.randn(5, D)
+    before, after = (each.logits(x).softmax(-1) for each in (plain, centred))
+    torch.testing.assert_close(after, before)
+
+
+def test_centred_networks_begin_mostly_off_and_logits_small() -> None:
+    plain, centred = (model(init, N_decoder=6).eval() for init in ("depth-scaled", "centred"))
+    inner: list[Tensor] = []
+    for layer in centred.encoder:
+        layer.feed_forward.W_2.register_forward_pre_hook(lambda _, x: inner.append(x[0]))
+    random = np.random.default_rng(0)
+    sides = [random.integers(0, 50, (SENTENCES, LENGTH)) for _ in range(2)]
+    batch = make_batch([*zip(*sides, strict=True)])
+    before, after = (each.logits(each(batch)).std(-1).mean() for each in (plain, centred))
+    assert after < 0.35 * before
+    active = torch.stack([(x > 0).float().mean() for x in inner])
+    assert len(active) == N
+    assert active.max() < 0.05
+
+
+@pytest.mark.parametrize(
+    ("changes", "relu"),
+    [
+        ({"pre_norm": True, "norm": "rms", "gated": True, "activation": "swish"}, False),
+        ({"positions": "learned", "tie": "none"}, True),
+        ({"positions": "rotary", "activation": "gelu"}, False),
+    ],
+)
+def test_centred_suits_every_kind_of_layer(changes: dict[str, object], relu: bool) -> None:
+    centred = model("centred", N_decoder=4, **changes)
+    gains = [layer.after_feed.norm.weight.mean().item() for layer in centred.decoder]
+    assert gains == [1.0, 1.0, 1.0, 0.5625]
+    biases = [layer.feed_forward.W_1.bias for layer in centred.encoder]
+    assert [bias is not None and bool(bias.any()) for bias in biases] == [relu] * N
+
+
 def test_small_gives_attention_the_standard_deviation_of_smallinit() -> None:
     depth = ratios("depth-scaled")
     for name, weight in weights("small").items():
@@ -110,7 +159,7 @@ def test_admin_is_the_published_function_at_step_0() -> None:
 
 def test_no_scheme_changes_later_random_draws_or_the_mode_of_the_model() -> None:
     draws = set()
-    for init in ("xavier", "depth-scaled", "small", "admin", "deepnet"):
+    for init in ("xavier", "depth-scaled", "centred", "small", "admin", "deepnet"):
         assert model(init).training
         draws.add(torch.rand(()).item())
         assert count_parameters(CONFIG.replace(init=init))  # without allocating weights

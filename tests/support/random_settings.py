@@ -41,7 +41,7 @@ MODELS = st.builds(
     gated=st.booleans(),
     qk_norm=st.booleans(),
     tie=st.sampled_from(["all", "decoder", "none"]),
-    init=st.sampled_from(["xavier", "depth-scaled", "small", "admin", "deepnet"]),
+    init=st.sampled_from(["centred", "depth-scaled", "small", "admin", "deepnet", "xavier"]),
     max_len=st.integers(2, MAXIMUM["max_len"]),
 )
 

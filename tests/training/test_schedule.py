@@ -3,8 +3,14 @@
 import pytest
 import torch
 
-from transduce.config import TrainConfig
-from transduce.training.optimizer import fit_ramp, learning_rate, make_optimizer
+from transduce.config import ModelConfig, TrainConfig
+from transduce.model.transformer import Transformer
+from transduce.training.optimizer import (
+    fit_ramp,
+    fit_residual_lr,
+    learning_rate,
+    make_optimizer,
+)
 
 PAPER = TrainConfig()
 
@@ -63,3 +69,37 @@ def test_adam_has_the_papers_constants() -> None:
     assert optimizer.defaults["betas"] == (0.9, 0.98)
     assert optimizer.defaults["eps"] == 1e-9
     assert optimizer.defaults["weight_decay"] == 0
+
+
+def test_residual_lr_scales_the_steps_of_the_last_matrices_alone() -> None:
+    """Adam's first step moves every weight by its learning rate."""
+    model = Transformer(ModelConfig(N=1, d_model=8, d_ff=8, h=2, d_k=4, d_v=4, target_vocabulary=9,
+                                    source_vocabulary=9))  # fmt: skip
+    outputs = model.residual_outputs()
+    optimizer = make_optimizer(model, TrainConfig(residual_lr=0.25), outputs)
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    for weight in model.parameters():
+        weight.grad = torch.ones_like(weight)
+    optimizer.set_rate(0.01)
+    optimizer.step()
+    assert len(outputs) == 5
+    for name, weight in model.named_parameters():
+        rate = 0.0025 if name.endswith(("W_O.weight", "W_2.weight")) else 0.01
+        torch.testing.assert_close(before[name] - weight, torch.full_like(weight, rate))
+
+
+@pytest.mark.parametrize(
+    ("lr_scale", "model", "expected"),
+    [
+        (0.5, ModelConfig(), 1.0),
+        (2.0, ModelConfig(), 0.25),
+        (2.0, ModelConfig(pre_norm=True), 1.0),
+        (2.0, ModelConfig(architecture="convs2s"), 1.0),
+    ],
+)
+def test_at_high_rates_the_last_matrices_of_post_norm_learn_more_slowly(
+    lr_scale: float, model: ModelConfig, expected: float
+) -> None:
+    assert fit_residual_lr(TrainConfig(lr_scale=lr_scale), model).residual_lr == expected
+    muon = TrainConfig(lr_scale=lr_scale, optimizer="muon")
+    assert fit_residual_lr(muon, model).residual_lr == 1.0

@@ -104,6 +104,11 @@ def apply_settings(
         raise BadSetting(
             f"rdrop = {train.rdrop:g}: expected 0 without dropout: its two passes would be equal"
         )
+    if train.residual_lr != 1 and model.architecture != "transformer":
+        raise BadSetting(
+            f"residual_lr = {train.residual_lr:g}: expected 1 with architecture = "
+            f"{model.architecture!r}, which has no such matrices"
+        )
     return model, train
 
 

@@ -128,9 +128,10 @@ class ModelConfig(Settings):
         "between the last two (decoder)",
         "3.4",
     )
-    init: Literal["xavier", "depth-scaled", "small", "admin", "deepnet"] = setting(
-        "depth-scaled",
-        "initial weights; depth-scaled: Xavier, with smaller outputs of the sub-layers; small: and "
+    init: Literal["centred", "depth-scaled", "small", "admin", "deepnet", "xavier"] = setting(
+        "centred",
+        "initial weights; depth-scaled: Xavier, with smaller outputs of the sub-layers; centred: "
+        "and inputs with mean 0, so that deep models learn at high rates; small: depth-scaled, and "
         "smaller attention matrices; admin, deepnet: scaled as in these papers",
     )
     max_len: int = setting(
@@ -159,7 +160,7 @@ class ModelConfig(Settings):
             self._require(rotates, "positions", expected)
             self._require(self.d_k % 2 == 0, "d_k", "an even number: rotary positions rotate pairs")
         if self.pre_norm:
-            expected = "'xavier', 'depth-scaled' or 'small': the others are for post-norm"
+            expected = "another: 'admin' and 'deepnet' are for post-norm"
             self._require(self.init not in ("admin", "deepnet"), "init", expected)
         self._check_architecture()
         if self.tie == "all" and self.source_vocabulary != self.target_vocabulary:

@@ -56,6 +56,12 @@ class TrainConfig(Settings):
         None, "steps of rising learning rate, if fewer than warmup; then constant until warmup"
     )
     lr_scale: float = setting(1.0, "factor on the learning rate of Eq. 3", "5.3")
+    residual_lr: float = setting(
+        1.0,
+        "factor on the learning rate of each sub-layer's last matrix; if you set lr_scale above 1, "
+        "the default is 1 / lr_scale^2, with which deep models stay stable",
+        "5.3",
+    )
     cooldown: float = setting(
         0.0, "fraction of the run, at its end, in which the learning rate falls to 0"
     )
@@ -112,7 +118,7 @@ class TrainConfig(Settings):
         self._check_each("batch_tokens warmup save_every keep average", at_least(1))
         self._check_each("validate_every log_every max_skew", at_least(1))
         self._check_each("steps epochs seconds vocabulary ramp threads accumulate", POSITIVE)
-        self._check_each("epsilon lr_scale", POSITIVE)
+        self._check_each("epsilon lr_scale residual_lr", POSITIVE)
         self._check_each("eps_ls beta1 beta2 bpe_dropout", FRACTION)
         self._check_each("clip validate_bleu patience", at_least(0))
         self._check_each("rdrop simcut weight_decay", at_least(0))
@@ -134,5 +140,8 @@ class TrainConfig(Settings):
             self._require(
                 not self.word_dropout, "word_dropout", "0 with simcut, which drops words by cutoff"
             )
+        if self.optimizer == "muon":
+            no_effect = "1: Muon updates these matrices, and needs no smaller rate for them"
+            self._require(self.residual_lr == 1, "residual_lr", no_effect)
         if self.select == "ema":
             self._require(self.ema > 0, "ema", "a decay above 0, such as 0.999, for select = 'ema'")

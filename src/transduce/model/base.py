@@ -159,6 +159,10 @@ class Transducer(nn.Module):
     def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:
         """Add one token to each hypothesis; return the logits of the next. (R,) -> (R, V)."""
 
+    def residual_outputs(self) -> list[Linear]:
+        """Return the matrices whose outputs are added to the residual stream, if it has one."""
+        return []
+
     @property
     def dtype(self) -> torch.dtype:
         """The precision of the arithmetic."""

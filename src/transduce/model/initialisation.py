@@ -18,10 +18,11 @@ from transduce.model.attention import CrossAttention, SelfAttention
 from transduce.model.base import Stack, Transducer
 from transduce.model.layers import DecoderLayer, EncoderLayer
 from transduce.model.ops.linear import Linear
+from transduce.model.positions import sinusoids
 
 Layers = Iterable[EncoderLayer | DecoderLayer]
 
-SENTENCES, LENGTH = 16, 24  # random tokens on which Admin measures variances
+SENTENCES, LENGTH = 16, 24  # sentences of usual length, on which schemes measure
 
 
 @torch.no_grad()
@@ -35,6 +36,10 @@ def initialise(
         case "depth-scaled":
             scale_by_depth(encoder)
             scale_by_depth(decoder)
+        case "centred":
+            scale_by_depth(encoder)
+            scale_by_depth(decoder)
+            centre(model, encoder, decoder)
         case "small":
             scale_by_depth(encoder)
             scale_by_depth(decoder)
@@ -67,6 +72,34 @@ def scale_by_depth(layers: Layers) -> None:
     matrices = residual_outputs(layers)
     for matrix in matrices:
         matrix.weight *= len(matrices) ** -0.5
+
+
+def centre(model: Transducer, encoder: Stack[EncoderLayer], decoder: Stack[DecoderLayer]) -> None:
+    """Reduce what all tokens have in common, so that the first updates do not make them equal.
+
+    Adam moves each weight by about the learning rate, however small its gradient is. What a
+    sub-layer's inputs have in common then adds the same vector to all tokens; LayerNorm makes room
+    for it at the cost of what distinguishes them. At a high rate the encoder's outputs are equal
+    after 30 steps, and the decoder cannot find the source (docs/log.md). Three things are shared:
+
+    - the mean of the positional encodings, which is subtracted from the embeddings. A vector
+      subtracted from all rows of the softmax matrix changes no probability.
+    - the mean of the ReLU's outputs. Negative biases b_1 leave it at 0 for 98% of them.
+    - a constant output, which the loss prefers while the logits are noise. In models of more than
+      three layers, which suffer most, they begin smaller.
+    """
+    config = model.config
+    if config.positions == "sinusoidal":
+        positions = sinusoids(LENGTH, config.d_model, torch).float()
+        shared = positions.mean(0) / math.sqrt(config.d_model)
+        for matrix in {model.source_embedding.matrix, model.target_embedding.matrix}:
+            matrix.sub_(shared)
+    if config.activation == "relu" and not config.gated:
+        deviation = math.sqrt(2 * config.d_model / (config.d_model + config.d_ff))  # of x W_1
+        for layer in (*encoder, *decoder):
+            layer.feed_forward.W_1.bias.fill_(-2 * deviation)
+    *_, last = decoder
+    last.after_feed.norm.weight.mul_(min(1.0, (3 / len(decoder)) ** 2))
 
 
 def shrink_attention(model: nn.Module, d_model: int) -> None:

@@ -17,6 +17,7 @@ from transduce.model.cache import Cache
 from transduce.model.contexts.selection import cross_context, self_context
 from transduce.model.initialisation import initialise
 from transduce.model.layers import DecoderLayer, EncoderLayer
+from transduce.model.ops.linear import Linear
 from transduce.model.variants.pre_norm import PreNorm
 
 
@@ -83,6 +84,11 @@ class Transformer(Transducer):
         for layer, (context, cross) in zip(self.decoder, contexts, strict=True):
             x = self.apply_layer(layer, x, memory, context, cross)
         return x
+
+    def residual_outputs(self) -> list[Linear]:
+        """Return the last matrix of each sub-layer."""
+        layers = (*self.encoder, *self.decoder)
+        return [matrix for layer in layers for matrix in layer.residual_outputs()]
 
     def project_memory(self, memory: Tensor) -> Tensor:
         """Project the encoder's output to the keys and values of every layer. -> (N, T, H * C)."""

@@ -6,13 +6,14 @@ nothing: the host does not wait for the gradient, so it cannot decide. If an opt
 `found_inf`, its `reads_found_inf` is False; training then waits and does not call `step`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from transduce.config import TrainConfig
+from transduce.config import ModelConfig, TrainConfig
+from transduce.model.ops.linear import Linear
 from transduce.training.muon import blocks_in_layers, make_stacks
 
 
@@ -48,28 +49,43 @@ def fit_ramp(config: TrainConfig, steps: int) -> TrainConfig:
     return config.replace(ramp=ramp)
 
 
+def fit_residual_lr(config: TrainConfig, model: ModelConfig) -> TrainConfig:
+    """Return settings with which post-norm stays stable at a higher rate than that of Eq. 3.
+
+    The last matrices of sub-layers write into the residual stream. With `lr_scale` 2 `base`
+    diverges; it learns if these matrices have a quarter of the rate (docs/log.md).
+    """
+    if model.pre_norm or model.architecture != "transformer" or config.optimizer != "adam":
+        return config
+    return config.replace(residual_lr=min(1.0, config.lr_scale**-2))
+
+
 class Adam(torch.optim.Adam):
-    """The paper's optimizer, with torch's fused kernel; its rate is set before every step."""
+    """The paper's optimizer, with torch's fused kernel."""
 
     found_inf: Tensor | None = None  # torch reads this attribute; GradScaler also sets it
 
-    def __init__(self, parameters: Iterable[nn.Parameter], config: TrainConfig) -> None:
+    def __init__(self, groups: Iterable[dict[str, Any]], config: TrainConfig) -> None:
         """Allocate the moments, so that the free memory is known before the first step."""
-        parameters = list(parameters)
         super().__init__(
-            _decayed(parameters, config.weight_decay) if config.weight_decay else parameters,
+            groups,
             lr=0.0,
             betas=(config.beta1, config.beta2),
             eps=config.epsilon,
             fused=True,
             decoupled_weight_decay=config.weight_decay > 0,
         )
-        for parameter in parameters:
+        for parameter in (weight for group in self.param_groups for weight in group["params"]):
             self.state[parameter] = {
                 "step": torch.zeros((), device=parameter.device),
                 "exp_avg": torch.zeros_like(parameter),
                 "exp_avg_sq": torch.zeros_like(parameter),
             }
+
+    def set_rate(self, rate: float) -> None:
+        """Set the learning rate of the next step."""
+        for group in self.param_groups:
+            group["lr"] = rate * group["factor"]
 
     @property
     def reads_found_inf(self) -> bool:
@@ -78,16 +94,23 @@ class Adam(torch.optim.Adam):
         return weight.device.type != "mps"
 
 
-def _decayed(parameters: Iterable[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
-    """Return groups of parameters of which only matrices decay, embeddings included.
+def parameter_groups(
+    parameters: Iterable[nn.Parameter], config: TrainConfig, outputs: Container[Tensor] = ()
+) -> list[dict[str, Any]]:
+    """Group parameters by their weight decay and the factor on their learning rate.
 
-    Biases, the gains of norms and other vectors do not.
+    Only matrices decay, embeddings included; biases, the gains of norms and other vectors do not.
+    `outputs` are the matrices whose rate `residual_lr` multiplies.
     """
-    groups: dict[float, list[nn.Parameter]] = {}
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for parameter in parameters:
-        is_matrix = parameter.squeeze().ndim > 1
-        groups.setdefault(weight_decay if is_matrix else 0.0, []).append(parameter)
-    return [{"params": group, "weight_decay": decay} for decay, group in groups.items()]
+        decay = config.weight_decay if parameter.squeeze().ndim > 1 else 0.0
+        factor = config.residual_lr if parameter in outputs else 1.0
+        groups.setdefault((decay, factor), []).append(parameter)
+    return [
+        {"params": group, "weight_decay": decay, "factor": factor}
+        for (decay, factor), group in groups.items()
+    ]
 
 
 class Muon(Adam):
@@ -99,7 +122,8 @@ class Muon(Adam):
     def __init__(self, model: nn.Module, config: TrainConfig) -> None:
         blocks = blocks_in_layers(model)
         matrices = {block.weight for block in blocks}
-        super().__init__((w for w in model.parameters() if w not in matrices), config)
+        others = (w for w in model.parameters() if w not in matrices)
+        super().__init__(parameter_groups(others, config), config)
         device = blocks[0].weight.device
         self.found_inf = torch.zeros((), device=device)
         self.weight_decay, self.matrices = config.weight_decay, [*matrices]
@@ -129,8 +153,11 @@ def iteration_dtype(device: torch.device, config: TrainConfig) -> torch.dtype:
     return torch.float32
 
 
-def make_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
-    """Return the optimizer of `config.optimizer`."""
+def make_optimizer(
+    model: nn.Module, config: TrainConfig, residual_outputs: Iterable[Linear] = ()
+) -> Adam:
+    """Return the optimizer of `config.optimizer`; `residual_lr` applies to `residual_outputs`."""
     if config.optimizer == "muon":
         return Muon(model, config)
-    return Adam(model.parameters(), config)
+    outputs = {matrix.weight for matrix in residual_outputs}
+    return Adam(parameter_groups(model.parameters(), config, outputs), config)

@@ -23,6 +23,7 @@ from transduce.system.progress import Progress
 from transduce.text.corpora import CorpusText
 from transduce.text.languages import guess_languages
 from transduce.training.defaults import Row, choose_row
+from transduce.training.optimizer import fit_residual_lr
 from transduce.training.start import Start
 
 START_LR_SCALE = 0.3  # factor on the learning rate if a run starts from a trained model
@@ -43,7 +44,7 @@ MAY_CHANGE = frozenset(
 ADDED = frozenset(
     {
         *("init", "pre_norm", "norm", "gated", "qk_norm", "optimizer", "schedule", "weight_decay"),
-        *("ema", "rdrop", "simcut", "cutoff", "word_dropout", "bpe_dropout"),
+        *("ema", "rdrop", "simcut", "cutoff", "word_dropout", "bpe_dropout", "residual_lr"),
     }
 )
 # Model settings that may differ from those of the trained model to start from.
@@ -95,6 +96,8 @@ def new_config(
             source_vocabulary=len(corpus.codec.source),
             target_vocabulary=len(corpus.codec.target),
         )
+    if "lr_scale" in settings and "residual_lr" not in settings:
+        train = fit_residual_lr(train, model)
     train = _limited_as_set(train, settings)
     if "warmup" in settings and "warmup_cap" not in settings:
         train = train.replace(warmup_cap=1.0)

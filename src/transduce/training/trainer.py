@@ -58,7 +58,7 @@ class Trainer:
         keep_freed_memory()
         torch.manual_seed(self.config.seed)
         self.model = build(run_config.model).to(device)
-        self.optimizer = make_optimizer(self.model, self.config)
+        self.optimizer = make_optimizer(self.model, self.config, self.model.residual_outputs())
         on_gpu = device.type == "cuda"
         self.saver = Saver(background=on_gpu and processes.first)
         self.average = MovingAverage(self.model, self.config.ema)
@@ -170,8 +170,7 @@ class Trainer:
         self.model.train()
         step.compute(update)
         step.skip_nonfinite(step.clip(), update.tokens)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.rate
+        self.optimizer.set_rate(self.rate)
         if self.optimizer.reads_found_inf or not step.skipped:
             self.optimizer.step()
         self.average.update(state.step, step.skipped)
