@@ -3,14 +3,16 @@
 from pathlib import Path
 
 import pytest
+from small_training import train_small
 
 from transduce.config import apply_settings
 from transduce.errors import BadSetting
 from transduce.presets import PRESETS, find_preset
 from transduce.runs.folder import RunConfig
 from transduce.settings.base import Value
+from transduce.training import settings
 from transduce.training.defaults import CPU, GPU, Row, choose_row
-from transduce.training.train import train
+from transduce.training.train import Plan, train
 
 ROWS = (*GPU, *CPU)
 Files = tuple[Path, Path]
@@ -84,3 +86,26 @@ def test_a_named_preset_is_not_changed(upper_case_pairs: Files, tmp_path: Path) 
     assert config.train.batch_tokens == preset.train.batch_tokens
     with pytest.raises(BadSetting, match="started with the preset tiny, not small"):
         train(*upper_case_pairs, out=run, device="cpu", steps=2, preset="small")
+
+
+def test_a_setting_that_is_given_counts_more_than_that_of_the_model_to_start_from(
+    upper_case_pairs: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = train_small(upper_case_pairs, tmp_path / "first", steps="2", P_drop="0.2")
+    row = Row(1_000, "tiny", {"P_drop": 0.3, "rdrop": 5})
+    monkeypatch.setattr(settings, "choose_row", lambda *_: row)
+    for P_drop, rdrop in ((0.0, 0.0), (0.1, 5.0)):
+        run = train(
+            *upper_case_pairs, out=tmp_path / f"{P_drop}", start=first, device="cpu", steps=1,
+            settings={"P_drop": P_drop},
+        )  # fmt: skip
+        config = RunConfig.load(run)
+        assert (config.model.P_drop, config.train.rdrop) == (P_drop, rdrop)
+
+
+def test_settings_are_checked_against_the_rows_of_the_device(tmp_path: Path) -> None:
+    """A row for a GPU keeps ten checkpoints, those for a CPU keep five."""
+    plan = Plan(run=tmp_path / "run", settings={"average": 8})
+    plan.check("cuda")
+    with pytest.raises(BadSetting, match="average = 8: expected at most keep, which is 5"):
+        plan.check("cpu")

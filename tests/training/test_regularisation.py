@@ -108,6 +108,8 @@ def test_a_killed_and_resumed_run_ends_with_the_same_bits(
         ({"simcut": 3.0, "cutoff": 1.0}, "cutoff = 1.0: expected a number from 0"),
         ({"cutoff": 0.1}, "cutoff = 0.1: expected 0.05: it has no effect without simcut"),
         ({"select": "ema"}, "ema = 0.0: expected a decay above 0"),
+        ({"residual_lr": 0.0}, "residual_lr = 0.0: expected"),
+        ({"residual_lr": 0.5, "optimizer": "muon"}, "residual_lr = 0.5: expected 1: Muon"),
     ],
 )
 def test_impossible_settings_are_refused(settings: dict[str, Any], message: str) -> None:

@@ -1,16 +1,23 @@
 """The learning rate is Eq. 3."""
 
+from pathlib import Path
+
 import pytest
 import torch
+from small_training import Files, Killed, killing, train_small, weights
 
-from transduce.config import ModelConfig, TrainConfig
+from transduce.config import ModelConfig, TrainConfig, apply_settings
+from transduce.errors import BadSetting
 from transduce.model.transformer import Transformer
+from transduce.presets import PRESETS, find_preset
+from transduce.runs.folder import RunConfig
 from transduce.training.optimizer import (
     fit_ramp,
     fit_residual_lr,
     learning_rate,
     make_optimizer,
 )
+from transduce.training.trainer import Trainer
 
 PAPER = TrainConfig()
 
@@ -88,9 +95,41 @@ def test_residual_lr_scales_the_steps_of_the_last_matrices_alone() -> None:
         torch.testing.assert_close(before[name] - weight, torch.full_like(weight, rate))
 
 
+def test_residual_lr_is_refused_where_nothing_has_it() -> None:
+    recurrent = find_preset("recurrent")
+    with pytest.raises(BadSetting, match="expected 1 with architecture"):
+        apply_settings({"residual_lr": 0.5}, recurrent.model, recurrent.train)
+
+
+def test_a_run_with_a_higher_rate_records_residual_lr_and_resumes_to_the_bit(
+    upper_case_pairs: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = train_small(upper_case_pairs, tmp_path / "whole", lr_scale="2")
+    assert RunConfig.load(whole).train.residual_lr == 0.25
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "update", killing(15))
+        with pytest.raises(Killed):
+            train_small(upper_case_pairs, tmp_path / "run", lr_scale="2")
+    run = train_small(upper_case_pairs, tmp_path / "run", lr_scale="2")
+    assert weights(run) == weights(whole)
+    plain = train_small(upper_case_pairs, tmp_path / "plain", lr_scale="2", residual_lr="1")
+    assert weights(plain) != weights(whole)
+    for lr_scale, residual_lr in (("2", 1.0), ("0.5", 1.0), ("4", 0.0625)):
+        train_small(upper_case_pairs, plain, lr_scale=lr_scale)
+        resumed = RunConfig.load(plain).train
+        assert (resumed.lr_scale, resumed.residual_lr) == (float(lr_scale), residual_lr)
+
+
+def test_the_students_keep_their_rates() -> None:
+    """Their lr_scale above 1 was measured with one rate for all weights."""
+    assert PRESETS["small-4-1"].train.lr_scale > 1
+    assert all(preset.train.residual_lr == 1 for preset in PRESETS.values())
+
+
 @pytest.mark.parametrize(
     ("lr_scale", "model", "expected"),
     [
+        (1e-160, ModelConfig(), 1.0),
         (0.5, ModelConfig(), 1.0),
         (2.0, ModelConfig(), 0.25),
         (2.0, ModelConfig(pre_norm=True), 1.0),

@@ -100,9 +100,11 @@ def apply_settings(
     model = model.replace(**{n: value for n, value in values.items() if n in model_types})
     train = train.replace(**{n: value for n, value in values.items() if n in train_types})
     rates = model.P_drop, model.attention_dropout, model.relu_dropout, train.word_dropout
-    if train.rdrop and not any(rates):
+    if (train.rdrop or (train.simcut and not train.cutoff)) and not any(rates):
+        name = "rdrop" if train.rdrop else "simcut"
         raise BadSetting(
-            f"rdrop = {train.rdrop:g}: expected 0 without dropout: its two passes would be equal"
+            f"{name} = {getattr(train, name):g}: expected 0 without dropout: "
+            "its two passes would be equal"
         )
     if train.residual_lr != 1 and model.architecture != "transformer":
         raise BadSetting(

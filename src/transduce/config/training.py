@@ -59,7 +59,7 @@ class TrainConfig(Settings):
     residual_lr: float = setting(
         1.0,
         "factor on the learning rate of each sub-layer's last matrix; if you set lr_scale above 1, "
-        "the default is 1 / lr_scale^2, with which deep models stay stable",
+        "the default is 1 / lr_scale^2, because deep models may diverge otherwise",
         "5.3",
     )
     cooldown: float = setting(

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from transduce.checkpoints.checkpoint import load_tensors_into, weights_of
 
-KIND = "ema."  # prefix of the names of its tensors in a checkpoint
+PREFIX = "ema."  # of the names of its tensors in a checkpoint
 
 
 class MovingAverage:
@@ -42,14 +42,14 @@ class MovingAverage:
 
     def state(self) -> dict[str, Tensor]:
         """Return the average as the tensors of a checkpoint."""
-        return {KIND + name: weight for name, weight in self.weights.items()}
+        return {PREFIX + name: weight for name, weight in self.weights.items()}
 
     def load(self, tensors: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
         """Restore the average from the tensors of a checkpoint; return the other tensors."""
         own = {
-            name.removeprefix(KIND): tensor
+            name.removeprefix(PREFIX): tensor
             for name, tensor in tensors.items()
-            if name.startswith(KIND)
+            if name.startswith(PREFIX)
         }
         load_tensors_into(self.weights, own, path)
-        return {name: tensor for name, tensor in tensors.items() if not name.startswith(KIND)}
+        return {name: tensor for name, tensor in tensors.items() if not name.startswith(PREFIX)}

@@ -28,7 +28,7 @@ class Row:
 
     def adapted_to(self, given: Mapping[str, Value]) -> "Row":
         """Return the row with the settings that are given, and without those they exclude."""
-        known = {*self.settings, *(("simcut", "P_drop") if "rdrop" in self.settings else ())}
+        known = {*self.settings, *(("simcut",) if "rdrop" in self.settings else ())}
         names = sorted(known & given.keys())
         values = {name: read_value(given[name], int | float | None, name) for name in names}
         settings = {
@@ -51,11 +51,10 @@ class Row:
         return f"preset {self.preset}" + (f" with {changes}" if changes else "")
 
 
-# Runs of a minute, so checkpoints are frequent.
-FEW = {"P_drop": 0.3, "rdrop": 5, "batch_tokens": 6_000, "steps": 4_500}
-CLOSE = {"save_every": 100, "keep": 10, "average": 10}
+REGULARISED = {"P_drop": 0.3, "rdrop": 5, "batch_tokens": 6_000, "steps": 4_500}
+FREQUENT_CHECKPOINTS = {"save_every": 100, "keep": 10, "average": 10}  # for runs of a minute
 GPU = (
-    Row(60_000, "small", FEW | CLOSE),
+    Row(60_000, "small", REGULARISED | FREQUENT_CHECKPOINTS),
     Row(200_000, "small", {"P_drop": 0.3, "batch_tokens": 8_000}),
     Row(1_000_000, "base", {"P_drop": 0.2, "steps": 20_000, "cooldown": 0.4}),
     Row(math.inf, "base", {}),
@@ -66,6 +65,11 @@ CPU = (
 )
 
 
+def rows_for(device: str) -> tuple[Row, ...]:
+    """Return the table for a device: `cuda`, `cpu` or `mps`."""
+    return GPU if device == "cuda" else CPU
+
+
 def choose_row(pairs: int, device: str) -> Row:
-    """Return the row for this number of pairs on a device: `cuda`, `cpu` or `mps`."""
-    return next(row for row in (GPU if device == "cuda" else CPU) if pairs <= row.pairs)
+    """Return the row for this number of pairs on a device."""
+    return next(row for row in rows_for(device) if pairs <= row.pairs)

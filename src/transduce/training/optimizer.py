@@ -53,11 +53,11 @@ def fit_residual_lr(config: TrainConfig, model: ModelConfig) -> TrainConfig:
     """Return settings with which post-norm stays stable at a higher rate than that of Eq. 3.
 
     The last matrices of sub-layers write into the residual stream. With `lr_scale` 2 `base`
-    diverges; it learns if these matrices have a quarter of the rate (docs/log.md).
+    diverged; it learned when these matrices had a quarter of the rate (docs/log.md).
     """
-    if model.pre_norm or model.architecture != "transformer" or config.optimizer != "adam":
-        return config
-    return config.replace(residual_lr=min(1.0, config.lr_scale**-2))
+    post_norm = model.architecture == "transformer" and not model.pre_norm
+    steep = post_norm and config.optimizer == "adam" and config.lr_scale > 1
+    return config.replace(residual_lr=config.lr_scale**-2 if steep else 1.0)
 
 
 class Adam(torch.optim.Adam):

@@ -36,7 +36,8 @@ MAY_CHANGE = frozenset(
         *("keep", "average", "select", "patience", "log_every"),
         *("threads", "accumulate", "precision", "kernels", "recompute", "deterministic"),
         *("warmup_cap", "ramp"),  # used only at the start
-        *("lr_scale", "clip"),  # lower values let a run continue after non-finite gradients
+        # Lower values let a run continue after non-finite gradients.
+        *("lr_scale", "residual_lr", "clip"),
     }
 )
 # Settings that were added after runs had been written. At its default, such a setting is not part
@@ -44,7 +45,7 @@ MAY_CHANGE = frozenset(
 ADDED = frozenset(
     {
         *("init", "pre_norm", "norm", "gated", "qk_norm", "optimizer", "schedule", "weight_decay"),
-        *("ema", "rdrop", "simcut", "cutoff", "word_dropout", "bpe_dropout", "residual_lr"),
+        *("ema", "rdrop", "simcut", "cutoff", "word_dropout", "bpe_dropout"),
     }
 )
 # Model settings that may differ from those of the trained model to start from.
@@ -87,8 +88,9 @@ def new_config(
     trained = start if start and start.weights else None
     fixed = trained.config.model.to_json() if trained else {}
     row = Row(pairs, preset, {}) if preset else choose_row(pairs, device.type)
-    row = row.adapted_to({**settings, **fixed})
-    model, train = configure(row.to_preset(), settings, start)
+    row = row.adapted_to({**fixed, **settings})
+    preset_settings = row.to_preset()
+    model, train = configure(preset_settings, settings, start)
     if not (trained or corpus.codec.joint or "tie" in settings):
         model = model.replace(tie="decoder")
     if not trained or trained.more:
@@ -96,8 +98,7 @@ def new_config(
             source_vocabulary=len(corpus.codec.source),
             target_vocabulary=len(corpus.codec.target),
         )
-    if "lr_scale" in settings and "residual_lr" not in settings:
-        train = fit_residual_lr(train, model)
+    train = _fit_to_rate(model, train, preset_settings.train, settings)
     train = _limited_as_set(train, settings)
     if "warmup" in settings and "warmup_cap" not in settings:
         train = train.replace(warmup_cap=1.0)
@@ -129,6 +130,15 @@ def new_config(
     )
 
 
+def _fit_to_rate(
+    model: ModelConfig, train: TrainConfig, before: TrainConfig, settings: Mapping[str, Value]
+) -> TrainConfig:
+    """Return settings with `residual_lr` for a new `lr_scale`, unless it is given."""
+    if train.lr_scale == before.lr_scale or "residual_lr" in settings:
+        return train
+    return fit_residual_lr(train, model)
+
+
 def _describe_model(model: ModelConfig) -> str:
     depth = f"{model.N}" if model.N_decoder is None else f"{model.N}+{model.N_decoder}"
     d_k = "" if model.h * model.d_k == model.d_model else f"d_k {model.d_k}, "  # only if unusual
@@ -153,6 +163,7 @@ def _describe_training(train: TrainConfig) -> str:
         + (", then a constant learning rate" if train.schedule == "constant" else "")
         + (f", cool-down over the last {train.cooldown:.0%}" if train.cooldown else "")
         + (", Muon" if train.optimizer == "muon" else "")
+        + (f", residual_lr {train.residual_lr:g}" if train.residual_lr != 1 else "")
         + f", seed {train.seed}"
         + (f", {pluralize(train.threads, 'thread')}" if train.threads else "")
     )
@@ -208,6 +219,7 @@ def resumed_config(
                 f"{run} was started with {name} = {before[name]}, not {value}: "
                 "continue with the same settings, or choose another folder"
             )
+    train = _fit_to_rate(model, train, config.train, settings)
     train = _limited_as_set(train, settings)
     not_exact = "the run continues, but its results will not be bit-identical"
     if device.type != config.device:

@@ -26,6 +26,7 @@ from transduce.system.processes import cores
 from transduce.system.progress import Progress, Silent
 from transduce.system.signals import signals_as_interrupt
 from transduce.text.corpora import CorpusText, Files, with_names
+from transduce.training.defaults import Row, rows_for
 from transduce.training.distributed.processes import join_processes
 from transduce.training.settings import (
     choose_languages,
@@ -81,13 +82,26 @@ class Plan:
         """Whether the run already exists."""
         return (self.run / CONFIG).exists()
 
-    def check(self) -> None:
+    def check(self, device: str) -> None:
         """Refuse mistyped settings before anything is written."""
-        preset = find_preset(self.preset or "base")
-        if not self.resumes:
-            configure(preset, self.settings, self.start)
-            if self.start:
-                self.start.check()
+        if self.preset:
+            find_preset(self.preset)
+        if self.resumes:
+            return
+        rows = [Row(0, self.preset, {})] if self.preset else rows_for(device)
+        problems = [self._problem(row) for row in rows]
+        if problems[0] and all(problems):  # without a preset, the data will choose the row
+            raise problems[0]
+        if self.start:
+            self.start.check()
+
+    def _problem(self, row: Row) -> BadSetting | None:
+        """Return why the settings do not fit this row of the defaults."""
+        try:
+            configure(row.adapted_to(self.settings).to_preset(), self.settings, self.start)
+        except BadSetting as problem:
+            return problem
+        return None
 
 
 def train(
@@ -118,7 +132,8 @@ def train(
     """Train a translator from `source` to `target`, two parallel text files (or one TSV).
 
     The run folder `out` contains everything that `Translator.load` and the commands need. The token
-    files are stored in it, or in the folder `corpus`, which several runs may share. When called
+    files are stored in it, or in the folder `corpus`, which several runs may share (the texts
+    themselves are `source` and `target`, or `corpora`). When called
     again with the same arguments, training resumes where it stopped.
 
     `settings` changes any setting that `transduce settings` lists: `{"N": 2, "P_drop": 0.3}`. The
@@ -197,7 +212,7 @@ def train_on(
     cores()  # refuses invalid environment variables before anything is written
     if tensorboard:
         require_tensorboard()
-    plan.check()
+    plan.check(chosen.type)
     with contextlib.ExitStack() as stack:
         processes, process_device = stack.enter_context(join_processes(chosen))
         stack.enter_context(signals_as_interrupt())
