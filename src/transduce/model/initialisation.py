@@ -30,19 +30,16 @@ def initialise(
     model: Transducer, encoder: Stack[EncoderLayer], decoder: Stack[DecoderLayer]
 ) -> None:
     """Scale the weights of both stacks as the setting `init` says."""
-    match model.config.init:
-        case "xavier":
+    init = model.config.init
+    if init in ("depth-scaled", "centred", "small"):
+        scale_by_depth(encoder)
+        scale_by_depth(decoder)
+    match init:
+        case "xavier" | "depth-scaled":
             pass
-        case "depth-scaled":
-            scale_by_depth(encoder)
-            scale_by_depth(decoder)
         case "centred":
-            scale_by_depth(encoder)
-            scale_by_depth(decoder)
             centre(model, encoder, decoder)
         case "small":
-            scale_by_depth(encoder)
-            scale_by_depth(decoder)
             shrink_attention(model, model.config.d_model)
         case "admin":
             matrices = residual_outputs(encoder) + residual_outputs(decoder)

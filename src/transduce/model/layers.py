@@ -1,20 +1,20 @@
 """The layers of both stacks (paper 3.1, 3.3). T tokens in a packed batch."""
 
-from collections.abc import Callable
-
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from transduce.config import ModelConfig
 from transduce.model.attention import CrossAttention, CrossContext, SelfAttention, SelfContext
 from transduce.model.ops.dropout import dropout
-from transduce.model.ops.fused import gate, linear_relu, residual_norm, residual_sum_and_norm
+from transduce.model.ops.fused import (
+    ACTIVATIONS,
+    gate,
+    linear_relu,
+    residual_norm,
+    residual_sum_and_norm,
+)
 from transduce.model.ops.kernels import Kernels
 from transduce.model.ops.linear import Linear
 from transduce.model.variants.rms_norm import RMSNorm
-
-# ReLU is not listed: `ops.fused.linear_relu` fuses it with the preceding product.
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"swish": F.silu, "gelu": F.gelu}
 
 
 class FeedForward(nn.Module):

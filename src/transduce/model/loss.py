@@ -165,9 +165,9 @@ class _Consistency(torch.autograd.Function):
         for begin in range(0, len(x), rows):
             chunk = slice(begin, begin + rows)
             logits = [product(side[chunk], weight, offset) for side in passes]  # (t, words)
-            words_p, words_q = (z[:, :V] for z in logits)
+            logits_p, logits_q = (z[:, :V] for z in logits)
             divergence, gradients = _divergence(
-                words_p, words_q, labels[chunk], symmetric=symmetric
+                logits_p, logits_q, labels[chunk], symmetric=symmetric
             )
             sums[2] += divergence
             for number, side in enumerate(passes):

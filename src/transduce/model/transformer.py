@@ -15,7 +15,7 @@ from transduce.model.attention import CrossContext, SelfContext
 from transduce.model.base import DecoderState, Stack, Transducer
 from transduce.model.cache import Cache
 from transduce.model.contexts.selection import cross_context, self_context
-from transduce.model.initialisation import initialise
+from transduce.model.initialisation import initialise, residual_outputs
 from transduce.model.layers import DecoderLayer, EncoderLayer
 from transduce.model.ops.linear import Linear
 from transduce.model.variants.pre_norm import PreNorm
@@ -87,8 +87,7 @@ class Transformer(Transducer):
 
     def residual_outputs(self) -> list[Linear]:
         """Return the last matrix of each sub-layer."""
-        layers = (*self.encoder, *self.decoder)
-        return [matrix for layer in layers for matrix in layer.residual_outputs()]
+        return residual_outputs((*self.encoder, *self.decoder))
 
     def project_memory(self, memory: Tensor) -> Tensor:
         """Project the encoder's output to the keys and values of every layer. -> (N, T, H * C)."""

@@ -73,11 +73,11 @@ def gate(x: Tensor, activation: str, kernels: Kernels) -> Tensor:
     """Return act(a) * b, where a and b are the halves of `x`. (T, 2 d_ff) -> (T, d_ff)."""
     if not kernels.usable(x):
         a, b = x.chunk(2, dim=-1)
-        return _ACTIVATIONS[activation](a) * b
+        return ACTIVATIONS[activation](a) * b
     return _Gate.apply(x, activation)  # type: ignore[no-untyped-call, no-any-return]
 
 
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "swish": F.silu,
     "gelu": F.gelu,
