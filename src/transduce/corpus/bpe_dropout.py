@@ -20,8 +20,7 @@ from transduce.errors import BadSetting
 from transduce.subwords import Codec, Coder, Subwords
 from transduce.subwords.merging import NONE, Ids, Merges, Ragged, ranges
 
-# Segmentations of a word per epoch: at most one for each occurrence, and the square root of their
-# number if that is more.
+# Segmentations of a word per epoch: min(occurrences, max(VARIANTS, sqrt(occurrences))).
 VARIANTS = 8
 MAX_TOKENS = 8  # longer words are cut, so that text without spaces has words that repeat
 MAX_SYMBOLS = 96  # words of more bytes keep their segmentation
@@ -135,8 +134,9 @@ class Words:
         self.groups = self._groups(counts)
         rows = len(counts)
         for types, _, _ in self.groups:
-            often = counts[types]
-            number = np.minimum(often, np.maximum(VARIANTS, np.sqrt(often).astype(np.int64)))
+            occurrences = counts[types]
+            roots = np.sqrt(occurrences).astype(np.int64)
+            number = np.minimum(occurrences, np.maximum(VARIANTS, roots))
             self.number[types] = number
             self.first[types] = rows + number.cumsum() - number
             rows += int(number.sum())
