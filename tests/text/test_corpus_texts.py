@@ -1,7 +1,9 @@
 """--corpus FILE[,FILE][=WEIGHT][@TAG]: parsed from the right, and named after the files."""
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from transduce.errors import BadInput
@@ -37,6 +39,24 @@ def test_a_text_that_is_the_name_of_a_file_is_that_file(
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("train.en,lang=de.txt", CorpusText("train.en", "lang=de.txt")),
+        ("train.en,lang=de.txt=2@x", CorpusText("train.en", "lang=de.txt", weight=2, tag="x")),
+        ("train.en,x@de", CorpusText("train.en", "x@de")),
+        ("train.en,train.de=2", CorpusText("train.en", "train.de", weight=2)),
+    ],
+)
+def test_two_texts_that_are_names_of_files_are_these_files(
+    text: str, expected: CorpusText, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("train.en", "train.de", "lang=de.txt", "x@de"):
+        Path(name).touch()
+    assert CorpusText.parse(text) == expected
+
+
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("a.tsv=0", "the weight of a.tsv is 0.0: expected a number above 0, at most 1,000"),
@@ -59,6 +79,26 @@ def test_a_corpus_that_cannot_be_used_is_refused(
     with pytest.raises(BadInput) as error:
         CorpusText.parse(text)
     assert problem in str(error.value)
+
+
+@pytest.mark.parametrize("weight", [np.int64(2), np.float32(2), np.float64(2), 2])
+def test_a_weight_may_be_a_number_of_numpy(weight: float) -> None:
+    corpus = CorpusText("a.tsv", weight=weight)
+    assert (corpus.weight, type(corpus.weight)) == (2.0, float)
+
+
+@pytest.mark.parametrize("weight", [np.int64(0), np.bool_(True), True, "2", None, 2j])
+def test_a_weight_that_is_not_a_positive_number_is_refused(weight: Any) -> None:
+    with pytest.raises(BadInput, match=r"the weight of a\.tsv is .*: expected a number above 0"):
+        CorpusText("a.tsv", weight=weight)
+
+
+def test_a_tag_or_name_that_is_not_text_is_refused() -> None:
+    wrong: Any = 5
+    with pytest.raises(BadInput, match=r"the tag of a\.tsv is 5: expected a letter"):
+        CorpusText("a.tsv", tag=wrong)
+    with pytest.raises(BadInput, match=r"the name of a\.tsv is 5: expected letters"):
+        CorpusText("a.tsv", name=wrong)
 
 
 def test_names_come_from_the_files_and_are_different() -> None:

@@ -3,16 +3,19 @@
 import dataclasses
 import itertools
 import math
+import numbers
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import Any
 
 from transduce.errors import BadInput
 from transduce.text.languages import STORAGE_SUFFIXES
 from transduce.text.reading import STDIN, path_exists
 
 MAX_WEIGHT = 1_000
+MAX_NAME = 60  # characters
 FORM = "FILE[,FILE][=WEIGHT][@TAG]"
 TAG = r"[A-Za-z][A-Za-z0-9_-]{0,39}"  # a letter first: no subword begins with "<" and a letter
 RESERVED = frozenset({"pad", "s", "unk"})  # special tokens without < and >
@@ -39,23 +42,25 @@ class CorpusText:
 
     def __post_init__(self) -> None:
         """Refuse a weight, tag or name that cannot be used."""
-        weight, shown = self.weight, str(self.source)
-        number = isinstance(weight, int | float) and not isinstance(weight, bool)
+        weight: Any = self.weight
+        shown = str(self.source)
+        number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)  # NumPy's too
         if not number or not 0 < weight <= MAX_WEIGHT:
             raise BadInput(
                 f"the weight of {shown} is {weight!r:.60}: expected a number above 0, at most "
                 f"{MAX_WEIGHT:,}, such as 0.5"
             )
-        if self.tag is not None and (not re.fullmatch(TAG, self.tag) or self.tag in RESERVED):
+        if self.tag is not None and (not _matches(TAG, self.tag) or self.tag in RESERVED):
             raise BadInput(
                 f"the tag of {shown} is {self.tag!r:.60}: expected a letter, then letters, digits, "
                 "hyphens and underscores, at most 40, and not pad, s or unk"
             )
-        if self.name is not None and not re.fullmatch(r"[\w.-]{1,60}", self.name):
+        if self.name is not None and not _matches(rf"[\w.-]{{1,{MAX_NAME}}}", self.name):
             raise BadInput(
                 f"the name of {shown} is {self.name!r:.60}: expected letters, digits, dots, "
-                "hyphens and underscores, at most 60"
+                f"hyphens and underscores, at most {MAX_NAME}"
             )
+        object.__setattr__(self, "weight", float(weight))
 
     @property
     def files(self) -> Files:
@@ -64,11 +69,11 @@ class CorpusText:
 
     @classmethod
     def parse(cls, text: str) -> "CorpusText":
-        """Parse FILE[,FILE][=WEIGHT][@TAG]; a text that is the name of a file is that file."""
+        """Parse FILE[,FILE][=WEIGHT][@TAG]; names of existing files are these files."""
         rest, weight, tag = text, 1.0, None
-        if not path_exists(text) and (tagged := re.fullmatch(f"(.+)@({TAG})", text, re.DOTALL)):
+        if not _names_files(text) and (tagged := re.fullmatch(f"(.+)@({TAG})", text, re.DOTALL)):
             rest, tag = tagged[1], tagged[2]
-        if not path_exists(rest):
+        if not _names_files(rest):
             whole = rest
             rest, equals, number = whole.rpartition("=")
             try:
@@ -103,11 +108,30 @@ def with_names(corpora: Iterable[CorpusText]) -> list[CorpusText]:
 
 def _with_name(corpus: CorpusText, taken: set[str]) -> CorpusText:
     """Name a corpus after its files; add a number to a name that is taken."""
-    stem = _stem(corpus)
-    numbered = (f"{stem}-{number}" for number in itertools.count(2))
-    name = next(name for name in itertools.chain([stem], numbered) if name not in taken)
+    name = unused_name(_stem(corpus), taken)
     taken.add(name)
     return dataclasses.replace(corpus, name=name)
+
+
+def unused_name(text: str, taken: Collection[str]) -> str:
+    """Return a valid name like `text` that is not taken; if needed, it ends with a number."""
+    name = re.sub(r"[^\w.-]+", "-", text)[:MAX_NAME]
+    numbered = (f"{name[: MAX_NAME - 8]}-{number}" for number in itertools.count(2))
+    return next(name for name in itertools.chain([name], numbered) if name not in taken)
+
+
+def _names_files(text: str) -> bool:
+    """Return whether a text is the name of a file, or two names with a comma between them."""
+    files = text.split(",")
+    return path_exists(text) or (len(files) == 2 and all(map(_is_file_name, files)))
+
+
+def _is_file_name(text: str) -> bool:
+    return bool(text) and path_exists(text)  # Path("") is the current folder
+
+
+def _matches(pattern: str, value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(pattern, value) is not None
 
 
 def _stem(corpus: CorpusText) -> str:
