@@ -6,10 +6,15 @@ import pytest
 from conftest import CommandLine, tiny_pairs, write_pairs
 from tiny_recipes import FILES, TEXT, replace_data_sets, write_recipe
 
+from transduce import datasets as data_sets
 from transduce.corpus.token_files import open_corpus
-from transduce.errors import TransduceError
+from transduce.datasets import DataFiles
+from transduce.errors import BadInput, TransduceError
+from transduce.recipes.data import check_data, fetch_data
 from transduce.recipes.recipe import CorpusTable, parse
 from transduce.runs.folder import RunConfig
+from transduce.system.progress import Silent
+from transduce.text.corpora import with_names
 
 CORPUS = """
 [[corpus]]
@@ -62,6 +67,10 @@ def test_a_recipe_may_have_corpora_only() -> None:
             "expected validation text in one place",
         ),
         ('[data]\ntarget = "v"\n[[corpus]]\nsource = "a"', "neither name nor source"),
+        (
+            '[data]\nname = "pocket"\n[[corpus]]\nsource = "a"\nvalid = "b"',
+            "the data set pocket has validation text, and so has [[corpus]]: remove valid",
+        ),
     ],
 )
 def test_a_wrong_table_is_refused(tables: str, problem: str) -> None:
@@ -100,3 +109,97 @@ def test_a_recipe_trains_on_all_its_corpora(
     assert "was started with a recipe that has corpus" in result.stderr
     both = cli(*command, "--corpus", tmp_path / "docs.en")
     assert "name two texts: give one of them" in both.stderr
+
+
+def test_a_data_set_without_validation_text_may_be_beside_a_corpus_with_it() -> None:
+    """Data sets of mtdata have training text only."""
+    tables = '[data]\nname = "mtdata:a-b-1-eng-deu"\n[[corpus]]\nsource = "a"\nvalid = "b"'
+    assert parse(tables, "mine").data.corpora[0].valid == (Path("b"), None)
+
+
+@pytest.mark.parametrize(
+    ("tables", "problem"),
+    [
+        (
+            '[data]\nname = "multi30k-en-de"\n[[corpus]]\ndataset = "iwslt14-de-en"',
+            "of the data set iwslt14-de-en are de-en, but those of the data set multi30k-en-de are",
+        ),
+        (
+            '[data]\nname = "multi30k-en-de"\n[[corpus]]\ndataset = "multi30k-en-fr"',
+            "the languages of the data set multi30k-en-fr are en-fr",
+        ),
+        (
+            '[[corpus]]\ndataset = "iwslt17-de-en"\n[[corpus]]\ndataset = "multi30k-en-de"',
+            "the languages of the data set multi30k-en-de are en-de",
+        ),
+        (
+            '[data]\nsource = "a.tsv"\nlanguages = "en-de"\n[[corpus]]\ndataset = "iwslt14-de-en"',
+            "the languages of [data] are en-de, but those of the data set iwslt14-de-en are de-en",
+        ),
+        (
+            '[data]\nname = "pocket"\n[[corpus]]\nsource = "a.de"\ntarget = "a.en"',
+            "the languages of a.de and a.en are de-en, but those of the data set pocket are en-de",
+        ),
+    ],
+)
+def test_a_corpus_in_other_languages_is_refused_before_the_download(
+    tables: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.tsv", "a.de", "a.en"):
+        Path(name).touch()
+    with pytest.raises(BadInput) as error:
+        check_data(parse(tables, "mine").data, None)
+    assert problem in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        '[data]\nname = "pocket"\n[[corpus]]\ndataset = "multi30k-en-de"',
+        '[data]\nname = "pocket"\n[[corpus]]\nsource = "a.en"\ntarget = "a.de"',
+        '[data]\nname = "pocket"\n[[corpus]]\nsource = "a.eng"\ntarget = "a.deu"',
+        '[data]\nsource = "a.en"\nlanguages = "en-gsw"\n[[corpus]]\ndataset = "pocket"',
+    ],
+)
+def test_corpora_in_the_same_languages_are_accepted(
+    tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.en", "a.de", "a.eng", "a.deu"):
+        Path(name).touch()
+    check_data(parse(tables, "mine").data, None)
+
+
+def fetched(monkeypatch: pytest.MonkeyPatch, languages: dict[str, str], tables: str) -> list[str]:
+    """Return the names of the corpora whose data sets have these languages."""
+
+    def get(name: str, out: Path, *, progress: Silent) -> DataFiles:
+        first, second = languages[name].split("-")
+        files = out / f"train.{first}", out / f"train.{second}"
+        return DataFiles(out, (first, second), files, None, None)
+
+    monkeypatch.setattr(data_sets, "get", get)
+    data = fetch_data(parse(tables, "mine").data, None, Silent())
+    return [corpus.name or "" for corpus in with_names(c.text() for c in data.corpora)]
+
+
+def test_languages_of_mtdata_are_compared_after_the_download(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    languages = {"pocket": "en-de", "mtdata:x": "de-en", "mtdata:y": "en-de"}
+    tables = '[data]\nname = "pocket"\n[[corpus]]\ndataset = "mtdata:{}"'
+    assert fetched(monkeypatch, languages, tables.format("y")) == ["mtdata-y"]
+    with pytest.raises(BadInput, match="the languages of the data set mtdata:x are de-en"):
+        fetched(monkeypatch, languages, tables.format("x"))
+
+
+def test_corpora_of_data_sets_have_valid_and_different_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    long = "mtdata:Statmt-a_long_name_of_a_data_set-with_its_subset-2024.1-eng-deu"
+    tables = "".join(f'[[corpus]]\ndataset = "{name}"\n' for name in (long, long, "pocket"))
+    tables += '[[corpus]]\nsource = "a.tsv"\nname = "pocket"\n[[corpus]]\ndataset = "pocket"\n'
+    names = fetched(monkeypatch, {long: "en-de", "pocket": "en-de"}, tables)
+    stem = "mtdata-Statmt-a_long_name_of_a_data_set-with_its_subset-2024.1-eng-deu"
+    assert names == [stem[:60], f"{stem[:52]}-2", "pocket-2", "pocket", "pocket-3"]

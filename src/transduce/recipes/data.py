@@ -5,17 +5,22 @@ With several processes, only the main process needs the texts.
 
 import dataclasses
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.errors import BadInput
-from transduce.recipes.recipe import Data, Pair
+from transduce.recipes.recipe import CorpusTable, Data, Files, Pair
 from transduce.system.processes import torchrun_number, world_size
 from transduce.system.progress import Progress
+from transduce.text.corpora import unused_name
+from transduce.text.languages import guess_languages, language_code
 from transduce.text.reading import check_readable
 
 if TYPE_CHECKING:
     from transduce.datasets import DataFiles
+
+Languages = tuple[str, str]
 
 
 def is_main_process() -> bool:
@@ -32,56 +37,112 @@ def require_texts(*pairs: tuple[str | Path, str | Path | None] | None) -> None:
 
 
 def check_data(data: Data, folder: Path | None, valid: Pair | None = None) -> None:
-    """Refuse missing texts and unknown data sets; `valid` replaces the recipe's validation text.
+    """Refuse missing texts, unknown data sets, and corpora in different languages.
 
-    mtdata names are checked by `fetch_data`, because the mtdata index takes seconds to read.
+    `valid` replaces the recipe's validation text. mtdata names are checked by `fetch_data`, because
+    the mtdata index takes seconds to read.
     """
     texts = [files for corpus in data.corpora for files in (corpus.files, corpus.valid)]
     require_texts(data.train, valid or data.valid, data.test, *texts)
     if not is_main_process():
         return
+    known: dict[str, Languages] = {}
     for corpus in data.corpora:
-        if corpus.dataset:
-            _check_set(corpus.dataset, _folder(corpus.dataset, None))
-    if data.name is None:
-        if folder is not None:
-            raise BadInput("the recipe's [data] names files: --data is for data sets")
-        return
-    _check_set(data.name, _folder(data.name, folder))
+        if corpus.dataset is not None:
+            known |= _check_set(corpus.dataset, _folder(corpus.dataset, None))
+    if data.name is not None:
+        known |= _check_set(data.name, _folder(data.name, folder))
+    elif folder is not None:
+        raise BadInput("the recipe's [data] names files: --data is for data sets")
+    _check_languages(data, known)
 
 
-def _check_set(name: str, folder: Path) -> None:
-    """Refuse an unknown data set, or one without training text."""
+def _check_set(name: str, folder: Path) -> dict[str, Languages]:
+    """Refuse an unknown data set, or one without training text; return its languages if known."""
     from transduce import datasets as sets
 
     sets.refuse_foreign(name, folder)
-    if not name.startswith("mtdata:") and "train" not in sets.resolve(name).splits:
+    if name.startswith("mtdata:"):
+        return {}
+    dataset = sets.resolve(name)
+    if "train" not in dataset.splits:
         raise _nothing_to_train_on(name)
+    return {name: dataset.languages}
+
+
+def _check_languages(data: Data, known: Mapping[str, Languages]) -> None:
+    """Refuse corpora in different languages; `known` are those of data sets."""
+    names = [data.name, *(corpus.dataset for corpus in data.corpora)]
+    sets = {f"the data set {name}": known[name] for name in names if name and name in known}
+    if not sets:
+        return
+    first, expected = next(iter(sets.items()))
+    # The user may write languages in another way, such as eng for en: only the opposite direction
+    # is certainly wrong.
+    stated = {}
+    if data.languages:
+        stated = {"[data]": guess_languages("", None, data.languages)}
+    elif data.name:  # its languages are used: endings of file names are not compared later
+        files = [corpus.files for corpus in data.corpora if corpus.files and not corpus.dataset]
+        stated = {_shown(pair): guess_languages(*pair) for pair in files}
+    different = [name for name in sets if _codes(sets[name]) != _codes(expected)]
+    different += [name for name in stated if _codes(stated[name]) == _codes(expected)[::-1]]
+    for name in different:
+        raise BadInput(
+            f"the languages of {name} are {'-'.join((sets | stated)[name])}, but those of {first} "
+            f"are {'-'.join(expected)}: expected corpora with the same source and target language"
+        )
+
+
+def _codes(languages: Languages) -> Languages:
+    return language_code(languages[0]), language_code(languages[1])
+
+
+def _shown(files: Files) -> str:
+    return " and ".join(str(path) for path in files if path is not None)
 
 
 def fetch_data(data: Data, folder: Path | None, progress: Progress) -> Data:
     """Return the data with its files; a data set is downloaded if needed."""
-    corpora = tuple(
-        dataclasses.replace(
-            corpus,
-            files=_fetch(corpus.dataset, None, progress).train,
-            name=corpus.name or re.sub(r"[^\w.-]+", "-", corpus.dataset),
-        )
-        if corpus.dataset
-        else corpus
-        for corpus in data.corpora
-    )
-    data = dataclasses.replace(data, corpora=corpora)
-    if data.name is None:
+    known: dict[str, Languages] = {}
+    main: DataFiles | None = None
+    if data.name is not None:
+        main = _fetch(data.name, folder, progress)
+        known[data.name] = main.languages
+        _check_languages(data, known)
+    texts: dict[str, DataFiles] = {}
+    for corpus in data.corpora:
+        if corpus.dataset is not None and corpus.dataset not in texts:
+            texts[corpus.dataset] = _fetch(corpus.dataset, None, progress)
+            known[corpus.dataset] = texts[corpus.dataset].languages
+            _check_languages(data, known)
+    data = dataclasses.replace(data, corpora=_with_files(data.corpora, texts))
+    if main is None:
         return data
-    dataset = _fetch(data.name, folder, progress)
     return dataclasses.replace(
         data,
-        train=dataset.train,
-        valid=dataset.valid,
-        test=dataset.test,
-        languages="-".join(dataset.languages),
+        train=main.train,
+        valid=main.valid,
+        test=main.test,
+        languages="-".join(main.languages),
     )
+
+
+def _with_files(
+    corpora: tuple[CorpusTable, ...], texts: Mapping[str, "DataFiles"]
+) -> tuple[CorpusTable, ...]:
+    """Return the corpora with the files of their data sets, named after these."""
+    taken = {corpus.name for corpus in corpora if corpus.name}
+    complete = []
+    for corpus in corpora:
+        if corpus.dataset is None:
+            complete.append(corpus)
+            continue
+        name = corpus.name or unused_name(corpus.dataset, taken)
+        taken.add(name)
+        files = texts[corpus.dataset].train
+        complete.append(dataclasses.replace(corpus, files=files, name=name))
+    return tuple(complete)
 
 
 def _fetch(name: str, folder: Path | None, progress: Progress) -> "DataFiles":

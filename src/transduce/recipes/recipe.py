@@ -240,6 +240,12 @@ def _data(table: dict[str, Any], corpora: tuple[CorpusTable, ...], folder: Path)
                 raise BadSetting(
                     f"[data] has name and {other}: expected the name of a data set, or files"
                 )
+        # Data sets of mtdata have no validation text.
+        if any(corpus.valid for corpus in corpora) and not texts["name"].startswith("mtdata:"):
+            raise BadSetting(
+                f"the data set {texts['name']:.60} has validation text, and so has [[corpus]]: "
+                "remove valid from [[corpus]]"
+            )
         return Data(name=texts["name"], corpora=corpora)
     if "valid" in table and any(corpus.valid for corpus in corpora):
         raise BadSetting("[data] and [[corpus]] have valid: expected validation text in one place")
