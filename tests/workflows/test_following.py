@@ -1,5 +1,7 @@
 """One command follows a recipe from the data to the scores."""
 
+import dataclasses
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,11 @@ from transduce import datasets as data_sets
 from transduce.errors import BadData, BadInput
 from transduce.recipes import recipe
 from transduce.recipes.recipe import Overrides, parse
-from transduce.runs.folder import RunConfig
+from transduce.runs.folder import Origin, RunConfig
 from transduce.system.files import read_json
 from transduce.system.progress import Silent
+from transduce.training.start import Start
+from transduce.training.train import Plan
 from transduce.translation.translator import Translator
 from transduce.workflows import evaluation, following
 
@@ -228,3 +232,47 @@ def test_a_test_text_is_translated_line_by_line_without_splitting(tiny_run: Path
     translator = Translator.load(tiny_run, device="cpu")
     assert found == [text.text for text in translator.translate(lines, split=False)]
     assert found != [text.text for text in translator.translate(lines)]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [({}, "ja"), ({"languages": "en-fr"}, "fr"), ({"start": True}, "de")],
+)
+def test_the_tokeniser_is_that_of_the_language_that_training_chooses(
+    options: dict[str, Any],
+    expected: str,
+    tiny_run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first corpus does not state its languages; the second or the model does."""
+    for name in ("a.tsv", "docs.en", "docs.ja", "test.tsv"):
+        (tmp_path / name).touch()
+    tables = """[data]
+source = "a.tsv"
+test = "test.tsv"
+[[corpus]]
+source = "docs.en"
+target = "docs.ja"
+"""
+    required: list[str] = []
+    monkeypatch.setattr(following, "require_tokeniser", required.append)
+    monkeypatch.setattr(following, "train_on", lambda texts, *_, **__: texts())
+    monkeypatch.setattr(following, "evaluate", lambda *_, **__: None)
+    overrides = Overrides(**options | ({"start": tiny_run} if "start" in options else {}))
+    found = parse(tables, "mine", tmp_path)
+    following.follow(found, tmp_path / "run", overrides, progress=Silent())
+    assert required == [expected]
+
+
+def test_the_languages_of_a_resumed_run_come_from_its_own_folder(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    """The run that it started from may be gone."""
+    assert following.known_languages(Plan(run=tmp_path / "run")) is None
+    assert following.known_languages(Plan(run=tiny_run)) is None, "trained from scratch"
+    run = tmp_path / "run"
+    shutil.copytree(tiny_run, run)
+    origin = Origin(run="gone", subwords="0", weights="step 1", sha256="0", more=0)
+    dataclasses.replace(RunConfig.load(run), origin=origin).save(run)
+    assert following.known_languages(Plan(run=run, start=Start(Path("gone")))) == ("en", "de")

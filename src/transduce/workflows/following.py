@@ -11,11 +11,10 @@ from transduce.errors import BadSetting
 from transduce.evaluation.metrics import require_tokeniser
 from transduce.recipes.data import check_data, fetch_data, is_main_process
 from transduce.recipes.recipe import Files, Overrides, Recipe, read
-from transduce.runs.folder import RECIPE
-from transduce.system.progress import Progress
+from transduce.runs.folder import RECIPE, RunConfig
+from transduce.system.progress import Progress, Silent
 from transduce.text.corpora import CorpusText, with_names
-from transduce.text.languages import guess_languages
-from transduce.training.settings import ENDS, MAY_CHANGE
+from transduce.training.settings import ENDS, MAY_CHANGE, choose_languages
 from transduce.training.start import Start
 from transduce.training.train import Plan, Texts, train_on
 from transduce.workflows.evaluation import Evaluation, evaluate
@@ -55,7 +54,8 @@ def follow(
         )
         languages = overrides.languages or fetched.languages
         if fetched.test:  # refuse a missing tokeniser now, not after hours of training
-            require_tokeniser(guess_languages(*corpora[0].files, languages)[1])
+            known = known_languages(plan)
+            require_tokeniser(choose_languages(corpora, languages, known, Silent())[1])
         test_sets.append(fetched.test)
         return Texts(corpora, overrides.valid or fetched.valid, languages)
 
@@ -78,6 +78,14 @@ def follow(
         progress.say("no test set to evaluate on: the recipe's [data] names none")
         return None
     return evaluate(out, test, recipe.evaluate, device=device, progress=progress)
+
+
+def known_languages(plan: Plan) -> tuple[str, str] | None:
+    """Return the languages of the model that the run starts from, if there is one."""
+    if not plan.resumes:
+        return plan.start.config.languages if plan.start and plan.start.weights else None
+    config = RunConfig.load(plan.run)  # the model that it started from may be gone
+    return config.languages if config.origin and config.origin.weights else None
 
 
 def merge_settings(settings: Mapping[str, str], overrides: Mapping[str, str]) -> dict[str, str]:
