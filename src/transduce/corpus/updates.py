@@ -15,6 +15,7 @@ from transduce.errors import BadInput
 from transduce.system.formatting import pluralize
 
 POOL = 200  # batches sorted together: enough for similar lengths, and the order stays random
+MAX_EPOCH = 500_000_000  # sentences; an epoch's arrays have 8 bytes for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,13 @@ class Mixture:
             raise BadInput(
                 f"the corpora have {pluralize(sum(sizes), 'pair')}, and their weights leave less "
                 "than one of each per epoch: expected higher weights"
+            )
+        epoch = sum(size * weight for size, weight in zip(sizes, weights, strict=True))
+        if epoch > max(MAX_EPOCH, sum(sizes)):
+            raise BadInput(
+                f"the corpora have {pluralize(sum(sizes), 'pair')}, and their weights make an "
+                f"epoch of {epoch:,.0f} sentences: expected at most {MAX_EPOCH:,}; divide all "
+                "weights by the same number"
             )
         return cls(sizes, weights)
 
