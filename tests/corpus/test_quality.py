@@ -7,17 +7,17 @@ import pytest
 from small_corpora import Listener, make, make_pairs, write_tsv
 
 from transduce.corpus import quality
-from transduce.corpus.quality import PairStatistics
+from transduce.corpus.quality import PairStatistics, ValidationPairs
 from transduce.errors import BadInput
 
 
 def warnings_of(pairs: list[tuple[str, str]], valid: list[tuple[str, str]] | None = None) -> str:
     """Return all warnings about a text, and about its validation text."""
-    of_valid = None if valid is None else counts_of(valid)
+    of_valid = None if valid is None else ValidationPairs({"dev": counts_of(valid)})
     return "\n".join(counts_of(pairs, of_valid).warnings("text"))
 
 
-def counts_of(pairs: list[tuple[str, str]], valid: PairStatistics | None = None) -> PairStatistics:
+def counts_of(pairs: list[tuple[str, str]], valid: ValidationPairs | None = None) -> PairStatistics:
     counts = PairStatistics(valid)
     for pair in pairs:
         counts.add(*pair)
@@ -70,6 +70,14 @@ def test_validation_pairs_in_the_training_text_are_reported_from_one_percent(
     valid[:leaked] = pairs[:leaked]
     warnings = warnings_of(pairs, valid)
     assert ("2 of 200 validation pairs (1.0%) also occur in text" in warnings) == warned
+
+
+def test_each_of_several_validation_texts_is_compared() -> None:
+    pairs, small, large = make_pairs(1000), make_pairs(50, seed=7), make_pairs(5000, seed=8)
+    small[:10] = pairs[:10]
+    texts = {name: counts_of(text) for name, text in (("small", small), ("large", large))}
+    (warning,) = counts_of(pairs, ValidationPairs(texts)).warnings("text")
+    assert "warning: 10 of 50 validation pairs (20.0%) of small also occur in text" in warning
 
 
 def test_warnings_come_before_subwords_are_learned_and_drop_nothing(tmp_path: Path) -> None:

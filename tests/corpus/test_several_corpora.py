@@ -1,5 +1,6 @@
 """Several corpora in one set of token files: order, counts, held-out pairs, reuse."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,13 @@ def texts(tmp_path: Path) -> list[CorpusText]:
 
 def make(corpora: list[CorpusText], folder: Path, valid: Files | None = None) -> Corpus:
     return prepare(corpora, folder, valid=valid, languages=("en", "de"), train=TRAIN, max_len=100)
+
+
+def lines_of(corpora: list[CorpusText], folder: Path) -> list[str]:
+    """Return the lines that are printed while a corpus is made."""
+    progress = Listener()
+    prepare(*(corpora, folder), languages=("en", "de"), train=TRAIN, max_len=100, progress=progress)
+    return progress.lines
 
 
 def test_corpora_follow_one_another_and_are_counted_one_by_one(
@@ -141,6 +149,50 @@ def test_weights_that_leave_nothing_to_train_on_are_refused(
     with pytest.raises(BadInput, match="less than one of each per epoch"):
         Mixture.of(manifest, (0.004, 0.008))
     assert Mixture.of(manifest, ()).weights == (1.0, 1.0)
+
+
+def test_weights_that_make_an_epoch_too_large_are_refused(
+    texts: list[CorpusText], tmp_path: Path
+) -> None:
+    """The largest weight, 1,000, on a million pairs would need arrays of 8 GB."""
+    manifest = make(texts, tmp_path / "corpus").manifest
+    with pytest.raises(BadInput, match=r"an epoch of 1,240,000,119 sentences: expected at most"):
+        Mixture.of(manifest, (5e6, 1.0))
+    assert Mixture.of(manifest, (2e6, 1.0)).weights == (2e6, 1.0)
+    corpora = [
+        dataclasses.replace(corpus, train=dataclasses.replace(corpus.train, pairs=300_000_000))
+        for corpus in manifest.corpora
+    ]
+    large = dataclasses.replace(manifest, corpora=corpora)
+    assert Mixture.of(large, ()).sizes == (300_000_000,) * 2, "weights of 1 are never refused"
+
+
+def test_a_corpus_with_validation_pairs_of_another_is_reported(tmp_path: Path) -> None:
+    valid = make_pairs(20, seed=3), make_pairs(20, seed=4)
+    mixed = [*SECOND, *valid[0][:5]]
+    texts = {"news": FIRST, "docs": mixed, "v1": valid[0], "v2": valid[1]}
+    paths = {name: write_tsv(tmp_path / f"{name}.tsv", pairs) for name, pairs in texts.items()}
+    corpora = [
+        CorpusText(paths["news"], valid=(paths["v1"], None)),
+        CorpusText(paths["docs"], valid=(paths["v2"], None)),
+    ]
+    (warning,) = [line for line in lines_of(corpora, tmp_path / "corpus") if "warning" in line]
+    assert f"5 of 20 validation pairs (25.0%) of {paths['v1']}" in warning
+    assert f"also occur in {paths['docs']}, so validation looks better" in warning
+
+
+def test_only_held_out_pairs_are_reported_as_held_out(
+    texts: list[CorpusText], tmp_path: Path
+) -> None:
+    path = write_tsv(tmp_path / "valid.tsv", make_pairs(7, seed=3))
+    own = [texts[0], CorpusText(texts[1].source, valid=(path, None))]
+    lines = {line.partition(":")[0]: line for line in lines_of(own, tmp_path / "own")}
+    assert lines["valid, news"].endswith(", held out of the same text")
+    assert "held out" not in lines["valid, docs"]
+    assert lines["valid"].endswith("; 2 of the pairs held out of the training text")
+    lines = {line.partition(":")[0]: line for line in lines_of(texts, tmp_path / "all")}
+    for name in ("valid", "valid, news", "valid, docs"):
+        assert lines[name].endswith(", held out of the same text")
 
 
 def test_manifests_without_corpora_are_one_corpus(texts: list[CorpusText], tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ From validation text, only empty, over-long and skewed pairs are dropped.
 
 import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ from transduce.corpus.encoding import (
 )
 from transduce.corpus.inputs import InputFile, Inputs, InputText, Pair
 from transduce.corpus.learning import extend, learn, sample_lines
-from transduce.corpus.quality import refuse_equal_sides
+from transduce.corpus.quality import ValidationPairs, refuse_equal_sides
 from transduce.corpus.scanning import ScannedText, hold_out, numbers_to_hold_out
 from transduce.corpus.token_files import (
     MANIFEST,
@@ -81,8 +81,8 @@ def prepare(
     """
     progress = progress or Silent()
     corpora = with_names(corpora)
-    held_out = valid is None and any(corpus.valid is None for corpus in corpora)
-    settings = _settings(codec, train, max_len, languages, held_out=held_out)
+    held_out = {c.name for c in corpora if c.name and valid is None and c.valid is None}
+    settings = _settings(codec, train, max_len, languages, held_out=bool(held_out))
     if codec and more_subwords:
         settings |= {"codec": extended_from or codec.sha256, "more": more_subwords}
     settings |= _structure(corpora, codec)
@@ -115,7 +115,7 @@ def prepare(
                 *(temporary, codec, counts, valid_counts, languages, settings, texts.files)
             )
             write_checksummed(temporary / MANIFEST, manifest.to_json())
-    _report(manifest, progress, held_out=held_out)
+    _report(manifest, held_out, progress)
     return open_corpus(folder)
 
 
@@ -191,15 +191,22 @@ def _manifest(
     )
 
 
-def _report(manifest: Manifest, progress: Progress, *, held_out: bool) -> None:
-    """Report what was kept and dropped, of each corpus and in all."""
-    held = ", held out of the same text" if held_out else ""
+def _report(manifest: Manifest, held_out: Collection[str], progress: Progress) -> None:
+    """Report what was kept and dropped, of each corpus and in all.
+
+    `held_out` are the names of the corpora without validation text.
+    """
+    held = ", held out of the same text"
     for corpus in manifest.corpora if len(manifest.corpora) > 1 else []:
         progress.say(f"train, {corpus.name}: {corpus.train}")
         if corpus.valid:
-            progress.say(f"valid, {corpus.name}: {corpus.valid}{held}")
+            origin = held if corpus.name in held_out else ""
+            progress.say(f"valid, {corpus.name}: {corpus.valid}{origin}")
+    if held_out and len(held_out) < len(manifest.corpora):
+        parts = [c.valid.pairs for c in manifest.corpora if c.valid and c.name in held_out]
+        held = f"; {sum(parts):,} of the pairs held out of the training text"
     progress.say(f"train: {manifest.train}")
-    progress.say(f"valid: {manifest.valid}{held}")
+    progress.say(f"valid: {manifest.valid}{held if held_out else ''}")
     if all(corpus.tag and not corpus.valid for corpus in manifest.corpora):
         progress.say(
             "warning: every corpus has a tag but the validation text has none, so it is unlike "
@@ -258,10 +265,8 @@ def _build(
     valid = [
         scan(corpus.valid, tag=corpus.tag) if corpus.valid else separate for corpus in texts.corpora
     ]
-    corpora = [
-        scan(corpus.text, tag=corpus.tag, valid=text)
-        for corpus, text in zip(texts.corpora, valid, strict=True)
-    ]
+    pairs = ValidationPairs({text.text.name: text.scan.statistics for text in valid if text})
+    corpora = [scan(corpus.text, tag=corpus.tag, valid=pairs) for corpus in texts.corpora]
     for corpus in corpora:
         for warning in corpus.scan.statistics.warnings(corpus.text.name):
             progress.say(warning)

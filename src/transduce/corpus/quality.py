@@ -4,6 +4,7 @@ The pairs are checked in the first pass over the text. Suspicious pairs are repo
 one thing is refused: the same text as both source and target.
 """
 
+from collections.abc import Mapping
 from zlib import crc32
 
 from transduce.corpus.inputs import InputText
@@ -24,8 +25,8 @@ class PairStatistics:
     process.
     """
 
-    def __init__(self, valid: "PairStatistics | None" = None) -> None:
-        self.valid = valid
+    def __init__(self, valid: "ValidationPairs | None" = None) -> None:
+        self.valid = valid or ValidationPairs({})
         self.pairs = self.copies = 0
         self.counts: dict[int, int] = {}  # by hash
         self.leaked: set[int] = set()  # hashes of validation pairs that occur here
@@ -41,7 +42,7 @@ class PairStatistics:
             self.counts[key] = self.counts.get(key, 0) + 1
             if len(self.counts) > MAX_KEYS:
                 self._drop_half()
-        if self.valid is not None and key in self.valid.counts:
+        if key in self.valid.keys:
             self.leaked.add(key)
 
     def _drop_half(self) -> None:
@@ -65,21 +66,8 @@ class PairStatistics:
                 f"{about}{self.share(number)} of {name} repeat an earlier pair, so the model sees "
                 "these more often than others: remove duplicates unless that is intended"
             )
-        return [f"warning: {problem}" for problem in (*problems, *self._leaks(name))]
-
-    def _leaks(self, name: str) -> list[str]:
-        if self.valid is None:
-            return []
-        counts = self.valid.counts
-        stored = sum(counts.values())
-        leaked = sum(counts[key] for key in self.leaked)
-        if not leaked or leaked < LEAKED * stored:
-            return []
-        number = round(self.valid.pairs * leaked / stored)
-        about = "about " if self.valid.mask else ""
-        how_many = f"{about}{self.valid.share(number, 'validation pair')}"
-        why = "so validation looks better than it is: remove them from the training text"
-        return [f"{how_many} also occur in {name}, {why}"]
+        problems += self.valid.leaks(self.leaked, name)
+        return [f"warning: {problem}" for problem in problems]
 
     def share(self, number: int, noun: str = "pair") -> str:
         """Format a number of pairs as a fraction of all pairs."""
@@ -87,6 +75,34 @@ class PairStatistics:
         if number == self.pairs:
             return f"all {total}"
         return f"{number:,} of {total} ({number / self.pairs:.1%})"
+
+
+class ValidationPairs:
+    """The pairs of all validation texts, by the name of the text.
+
+    One set has the hashes of all of them, so that a training pair is looked up once.
+    """
+
+    def __init__(self, texts: Mapping[str, PairStatistics]) -> None:
+        self.texts = texts
+        self.keys = frozenset[int]().union(*(text.counts for text in texts.values()))
+
+    def leaks(self, leaked: set[int], name: str) -> list[str]:
+        """Describe the leak of each validation text into the training text `name`."""
+        problems = []
+        for valid_name, valid in self.texts.items():
+            stored = sum(valid.counts.values())
+            found = sum(valid.counts.get(key, 0) for key in leaked)
+            if not found or found < LEAKED * stored:
+                continue
+            about = "about " if valid.mask else ""
+            share = valid.share(round(valid.pairs * found / stored), "validation pair")
+            of = f" of {valid_name}" if len(self.texts) > 1 else ""
+            problems.append(
+                f"{about}{share}{of} also occur in {name}, so validation looks better than it is: "
+                "remove them from the training text"
+            )
+        return problems
 
 
 def refuse_equal_sides(text: InputText) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from transduce.corpus.encoding import LengthRules, batches, encode, lengths_of, pair_key
 from transduce.corpus.inputs import InputText, Pair
-from transduce.corpus.quality import PairStatistics
+from transduce.corpus.quality import PairStatistics, ValidationPairs
 from transduce.subwords import Codec
 from transduce.system.progress import Progress
 
@@ -26,7 +26,7 @@ class Scan:
 
 
 def scan_text(
-    text: InputText, seed: int, progress: Progress, valid: PairStatistics | None = None
+    text: InputText, seed: int, progress: Progress, valid: ValidationPairs | None = None
 ) -> Scan:
     """Check and count a text, and draw a uniform sample of its pairs."""
     rng = random.Random(seed)
@@ -70,11 +70,10 @@ class ScannedText:
         progress: Progress,
         *,
         tag: str | None = None,
-        valid: "ScannedText | None" = None,
+        valid: ValidationPairs | None = None,
     ) -> "ScannedText":
-        """Scan a text; compare it with the validation text, if given."""
-        scan = scan_text(text, seed, progress, valid.scan.statistics if valid else None)
-        return cls(text, scan, tag)
+        """Scan a text; compare it with the validation texts, if given."""
+        return cls(text, scan_text(text, seed, progress, valid), tag)
 
     def pairs(self, task: str, progress: Progress) -> Iterator[Pair]:
         """Yield the pairs, and show the progress."""
