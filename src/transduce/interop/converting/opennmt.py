@@ -80,8 +80,9 @@ def _take_sizes(draft: Draft) -> int:
 
 
 def _take_layers(draft: Draft) -> None:
-    """Take over dropout, activation, positions and biases of the layers."""
+    """Take over dropout, activation, norms, positions and biases of the layers."""
     keys = draft.keys
+    keys.set("pre_norm", value=True, origin=f"all Transformers of {keys.toolkit} are pre-norm")
     rate = keys.number("dropout", 0.3)
     for setting in ("P_drop", "relu_dropout"):  # it also applies inside the feed-forward layers
         keys.set(setting, rate, keys.written("dropout"))
