@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transduce.config import ModelConfig, TrainConfig, apply_settings
-from transduce.interop.converting import convert
+from transduce.interop.converting import Conversion, convert
 from transduce.interop.converting.keys import UNKNOWN
 from transduce.training.optimizer import learning_rate
 
@@ -313,4 +313,84 @@ def test_another_schedule_than_eq_3_is_reported(cli: CommandLine, tmp_path: Path
     done = cli("convert", path)
     assert "lr_scale" not in tomllib.loads(done.stdout)["settings"]
     assert "to do: choose lr_scale and warmup" in done.stderr
-    assert "to do: its norms precede each sub-layer" in done.stderr
+
+
+def conversion_of(folder: Path, name: str, *changes: tuple[str, str]) -> Conversion:
+    """Convert one of the configurations after replacing parts of it."""
+    text = ALL[name]
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    (folder / name).write_text(text, encoding="utf-8")
+    return convert([folder / name], folder)
+
+
+BOTH = "--encoder-normalize-before --decoder-normalize-before"
+T2T = "transformer_wmt_en_de_big_t2t"
+ENCODER_END = "{}, embeddings: {{embedding_dim: 256, scale: true}}}}\n  decoder"
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "pre_norm", "to_do"),
+    [
+        ("train.sh", [], None, True),  # the encoder only
+        ("train.sh", [("--encoder-normalize-before", "")], None, False),
+        ("train.sh", [("--encoder-normalize-before", BOTH)], True, False),
+        ("train.sh", [("transformer_iwslt_de_en", T2T)], True, False),
+        ("hydra.yaml", [("decoder: {", "decoder: {normalize_before: true, ")], None, True),
+        ("hydra.yaml", [("{layers", "{normalize_before: true, layers")], True, False),
+        ("hydra.yaml", [("{layers", "{normalize_before: false, layers")], None, False),
+        ("hydra.yaml", [("transformer\n", f"{T2T}\n")], True, False),
+        (
+            "hydra.yaml",
+            [("transformer\n", f"{T2T}\n"), ("{layers: 4", "{normalize_before: no, layers: 4")],
+            None,
+            True,
+        ),
+        ("joey.yaml", [], True, False),
+        ("joey.yaml", [("layer_norm: pre", "layer_norm: post")], None, False),
+        ("joey.yaml", [(ENCODER_END.format("pre"), ENCODER_END.format("post"))], None, True),
+        ("onmt.yaml", [], True, False),  # it has no other Transformer
+    ],
+)
+def test_norms_before_the_sub_layers_of_both_stacks_are_converted(
+    name: str,
+    changes: list[tuple[str, str]],
+    pre_norm: bool | None,
+    to_do: bool,
+    tmp_path: Path,
+) -> None:
+    conversion = conversion_of(tmp_path, name, *changes)
+    found = tomllib.loads(conversion.text)["settings"]
+    assert found.get("pre_norm") is pre_norm
+    assert any("choose pre_norm" in line for line in conversion.to_do) == to_do
+    outcomes = {entry.outcome for entry in conversion.entries if "norm" in entry.key}
+    assert outcomes <= ({"taken", "not taken"} if to_do else {"taken"})
+
+
+def test_a_missing_final_norm_of_fairseq_is_reported(tmp_path: Path) -> None:
+    options = [("--encoder-normalize-before", f"{BOTH} --no-decoder-final-norm")]
+    conversion = conversion_of(tmp_path, "train.sh", *options)
+    (entry,) = [e for e in conversion.entries if e.key == "--no-decoder-final-norm"]
+    assert (entry.outcome, "a norm follows the last layer" in entry.note) == ("not taken", True)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "above"),
+    [
+        ("train.sh", "--lr 5e-4", "--lr 6e-4", False),
+        ("train.sh", "--lr 5e-4", "--lr 1e-3", True),
+        ("hydra.yaml", "0.0005", "0.01", True),
+        ("onmt.yaml", "learning_rate: 2", "learning_rate: 2", True),
+        ("onmt.yaml", "learning_rate: 2", "learning_rate: 1", False),
+        ("joey.yaml", "learning_rate: 2e-4", "learning_rate: 2e-3", True),
+        ("joey.yaml", "learning_rate: 2e-4", "learning_rate: 2e-4", False),
+    ],
+)
+def test_all_matrices_keep_the_rate_of_the_toolkit(
+    name: str, old: str, new: str, above: bool, tmp_path: Path
+) -> None:
+    """With lr_scale above 1 alone, training would lower the rate of some matrices."""
+    found = tomllib.loads(conversion_of(tmp_path, name, (old, new)).text)["settings"]
+    assert (found["lr_scale"] > 1) == above
+    assert found.get("residual_lr") == (1.0 if above else None)

@@ -55,6 +55,7 @@ def convert(
         text=dict(text or {}),
     )
     toolkit.convert(draft)
+    draft.keep_one_rate()
     draft.check()
     notes = read_notes(toolkit.notes)
     entries = draft.keys.finish(notes)

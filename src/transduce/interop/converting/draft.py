@@ -20,7 +20,7 @@ PARTS = {"train": "the training text", "valid": "the validation set", "test": "t
 BATCHES = "the size of an update is counted in tokens here: batch_tokens"
 DEVICES = "devices are detected; to train on several GPUs, start with torchrun"
 PRECISION = "precision = auto: bf16 on GPUs that have it, weights in float32"
-PRE_NORM = "its norms precede each sub-layer, here they follow it (3.1) unless pre_norm = true"
+PRE_NORM = "the norms precede each sub-layer in one stack only; here pre_norm is for both"
 ACTIVATIONS = {
     "relu": "relu",
     "gelu": "gelu",
@@ -152,6 +152,23 @@ class Draft:
         elif name in self.keys.given:
             self.keys.take(name, "activation", ACTIVATIONS[activation])
 
+    def take_pre_norm(self, stacks: Mapping[str, bool], origin: str = "") -> bool:
+        """Take over whether norms precede sub-layers, for each stack by its key.
+
+        Return whether they do in both.
+        """
+        keys, both = self.keys, all(stacks.values())
+        if both:
+            keys.set("pre_norm", value=True, origin=keys.written(*stacks) or origin)
+        elif any(stacks.values()):
+            self.to_do.append(f"choose pre_norm: {PRE_NORM}")
+        for name, before in stacks.items():
+            if before and not both:
+                keys.dropped(name, PRE_NORM)
+            else:
+                keys.taken(name, f"pre_norm = {both}")
+        return both
+
     def take_length(self, *names: str) -> None:
         """Take over the maximum sentence length, if stated: one number for both sides."""
         keys = self.keys
@@ -172,6 +189,15 @@ class Draft:
         origin = f"{self.keys.written(name) or 'the rate'} * sqrt(d_model * warmup)"
         self.keys.set("lr_scale", scale, origin)
         self.keys.changed(name, f"lr_scale = {scale}: Eq. 3 peaks at {peak} in step {warmup}")
+
+    def keep_one_rate(self) -> None:
+        """Give all matrices the same rate, as other toolkits do.
+
+        Training would lower that of some matrices if a recipe set only an `lr_scale` above 1.
+        """
+        if self.keys.settings.get("lr_scale", (0.0, ""))[0] > 1:
+            origin = f"all matrices have the same rate in {self.keys.toolkit}"
+            self.keys.set("residual_lr", 1.0, origin)
 
     def drop_schedule(self, schedule: str, names: Sequence[str]) -> None:
         """Drop a learning-rate schedule that is not Eq. 3."""

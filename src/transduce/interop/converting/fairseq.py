@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from transduce.errors import BadInput, did_you_mean
-from transduce.interop.converting.draft import BATCHES, DEVICES, PRE_NORM, PRECISION, Draft, Toolkit
+from transduce.interop.converting.draft import BATCHES, DEVICES, PRECISION, Draft, Toolkit
 from transduce.interop.converting.keys import Given, read_notes
 from transduce.interop.converting.reading import Command, flat
 
@@ -155,7 +155,7 @@ def convert(draft: Draft) -> None:
 
 
 def _take_layers(draft: Draft, architecture: dict[str, Any], origin: str) -> None:
-    """Take over dropout, activation and positions of the layers."""
+    """Take over dropout, activation, norms and positions of the layers."""
     keys = draft.keys
     for name, setting, default in (
         ("dropout", "P_drop", 0.1),
@@ -165,9 +165,13 @@ def _take_layers(draft: Draft, architecture: dict[str, Any], origin: str) -> Non
         rate = keys.number(name, architecture.get(name, default))
         keys.take(name, setting, rate, origin)
     draft.take_activation("activation_fn")
-    pre_norm = ("encoder_normalize_before", "decoder_normalize_before")
-    if architecture.get("normalize_before") or any(map(keys.flag, pre_norm)):
-        draft.to_do.append(PRE_NORM)
+    before = {
+        name: keys.flag(name) if name in keys.given else "normalize_before" in architecture
+        for name in ("encoder_normalize_before", "decoder_normalize_before")
+    }
+    if draft.take_pre_norm(before, origin):
+        final = "with pre_norm, a norm follows the last layer here"
+        keys.drop_unless("no_decoder_final_norm", expected=False, note=final)
     learned, without = (
         ["encoder_learned_pos", "decoder_learned_pos"],
         "no_token_positional_embeddings",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from transduce.errors import BadInput
-from transduce.interop.converting.draft import PRE_NORM, PRECISION, Draft, Toolkit
+from transduce.interop.converting.draft import PRECISION, Draft, Toolkit
 from transduce.interop.converting.keys import Given
 from transduce.interop.converting.reading import flat
 
@@ -63,7 +63,7 @@ def convert(draft: Draft) -> None:
 
 
 def _take_layers(draft: Draft, d_model: int) -> None:
-    """Take over dropout and activation of the layers."""
+    """Take over dropout, activation and norms of the layers."""
     keys = draft.keys
     rate = keys.number(f"{E}dropout", 0.1)
     for setting in ("P_drop", "attention_dropout", "relu_dropout"):
@@ -78,8 +78,8 @@ def _take_layers(draft: Draft, d_model: int) -> None:
         width = f"embeddings have d_model = {d_model} channels here"
         keys.drop_unless(f"{embeddings}embedding_dim", d_model, width)
         keys.drop_unless(f"{embeddings}dropout", rate, f"P_drop = {rate} applies to embeddings too")
-    if any(keys.word(f"{side}layer_norm", "") == "pre" for side in (E, D)):
-        draft.to_do.append(PRE_NORM)
+    norms = [f"{side}layer_norm" for side in (E, D)]
+    draft.take_pre_norm({name: keys.word(name, "post") == "pre" for name in norms})
 
 
 def _take_vocabulary(draft: Draft) -> None:
