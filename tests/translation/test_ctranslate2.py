@@ -58,8 +58,8 @@ def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]])
     for ours, theirs in zip(expected, found, strict=True):
         assert [output.tokens for output in theirs] == [output.tokens for output in ours]
         for a, b in zip(theirs, ours, strict=True):
-            assert a.log_probability == pytest.approx(b.log_probability, abs=1e-3)
-            assert a.score == pytest.approx(b.score, abs=1e-3)
+            assert a.log_probability == pytest.approx(b.log_probability, abs=1e-3, rel=1e-5)
+            assert a.score == pytest.approx(b.score, abs=1e-3, rel=1e-5)
 
 
 @pytest.fixture(scope="module")

@@ -114,19 +114,22 @@ def test_a_prefix_begins_the_translation(translator: Translator) -> None:
 
 
 def test_given_translations_are_scored_as_the_search_scores_them(translator: Translator) -> None:
-    found = translator.translate(["Two dogs run.", "A man."], nbest=3)
+    texts, beginning = ["Two dogs run.", "A man."], "Zwei Hunde"
+    found = translator.translate(texts, prefixes=[beginning] * 2, nbest=3, extra=6)
     pairs = [
         (translation.source, candidate)
         for translation in found
         for candidate in translation.candidates
     ]
-    subwords = translator.codec.target
+    subwords, compared = translator.codec.target, 0
     for source, candidate in pairs:
         # Several token sequences may spell one text; only the canonical one is scored.
         ids = subwords.encode(candidate.text)
         if tuple(subwords.pieces(ids)) == candidate.tokens:
             (scored,) = translator.score([(source, candidate.text)])
             assert scored.score == pytest.approx(candidate.score, abs=1e-3)
+            compared += 1
+    assert compared
 
 
 def test_pairs_are_scored_in_order_and_too_long_ones_are_refused(translator: Translator) -> None:
