@@ -60,7 +60,7 @@ class Validation:
     def __str__(self) -> str:
         how = "greedy, of characters" if self.characters else "greedy"
         bleu = "" if self.bleu is None else f", BLEU {self.bleu:.1f} ({how})"
-        use = "" if self.source_use is None else f", source use {self.source_use:.2f}"
+        use = "" if self.source_use is None else f", source use {self.source_use:z.2f}"
         parts = ", ".join(f"{name} {loss:.3f}" for name, (loss, _) in self.corpora.items())
         parts = f" ({parts})" if parts else ""
         return f"validation loss {self.loss:.3f}{parts}, ppl {self.perplexity:.2f}{use}{bleu}"
@@ -75,9 +75,9 @@ class Validation:
         if used or not trained or step <= (config.ramp or config.warmup):
             return ""
         return (
-            f"warning: the decoder ignores the source (source use {self.source_use:.2f}; it should "
-            "exceed 0.5): check that the pairs belong together; if they do, train with a lower "
-            "learning rate (--set lr_scale=0.5) or, in a new run, other initial weights (the "
+            f"warning: the decoder ignores the source (source use {self.source_use:z.2f}; it "
+            "should exceed 0.5): check that the pairs belong together; if they do, train with a "
+            "lower learning rate (--set lr_scale=0.5) or, in a new run, other initial weights (the "
             "setting init)"
         )
 
