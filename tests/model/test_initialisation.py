@@ -167,4 +167,6 @@ def test_no_scheme_changes_later_random_draws_or_the_mode_of_the_model() -> None
 
 
 def test_admin_measures_models_with_the_smallest_sizes() -> None:
-    model("admin", max_len=2, positions="learned", source_vocabulary=4, target_vocabulary=4)
+    smallest = {"max_len": 2, "source_vocabulary": 4, "target_vocabulary": 4}
+    measured = model("admin", positions="learned", **smallest)
+    assert all(weight.isfinite().all() for weight in measured.parameters())
