@@ -150,6 +150,17 @@ def test_duplicates_of_held_out_pairs_are_dropped_and_counted(tmp_path: Path) ->
     assert all(encoding.pair_key(*pair) != key for pair in decode_pairs(corpus.train, corpus.codec))
 
 
+def test_a_shared_corpus_keeps_its_held_out_pairs_for_any_seed(tmp_path: Path) -> None:
+    """Runs with different seeds can share a corpus; the corpus of one run depends on its seed."""
+    text, folder = write_tsv(tmp_path / "text.tsv", make_pairs(40)), tmp_path / "corpus"
+    before = decode_pairs(make(text, folder).valid, open_corpus(folder).codec)
+    other = TRAIN.replace(seed=TRAIN.seed + 1)
+    shared = make(text, folder, train=other, shared=True)
+    assert decode_pairs(shared.valid, shared.codec) == before
+    own = make(text, folder, train=other)
+    assert decode_pairs(own.valid, own.codec) != before
+
+
 def test_subwords_are_not_learned_from_held_out_pairs(tmp_path: Path) -> None:
     pairs = [(f"{word} {word}", "ja") for word in ("qqqq", "xxxx", "jjjj", "zzzz")]
     corpus = make(write_tsv(tmp_path / "text.tsv", pairs), tmp_path / "corpus")

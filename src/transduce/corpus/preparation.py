@@ -71,6 +71,7 @@ def prepare(
     more_subwords: int = 0,
     extended_from: str | None = None,
     may_replace: bool = True,
+    shared: bool = False,
     progress: Progress | None = None,
 ) -> Corpus:
     """Make a corpus in `folder` from one or more texts; see the docstring of this module.
@@ -78,6 +79,7 @@ def prepare(
     An existing corpus is used if its inputs and settings are the same. Otherwise it is replaced, or
     refused without `may_replace`. Subwords are learned unless a `codec` is given. `more_subwords`
     are added to it; if the codec has them already, `extended_from` is the hash of the original.
+    A `shared` corpus keeps the pairs that it held out for the first run, whatever the seed is now.
     """
     progress = progress or Silent()
     corpora = with_names(corpora)
@@ -89,7 +91,7 @@ def prepare(
     _refuse_foreign(folder)
     with contextlib.ExitStack() as stack:
         texts = Inputs.of(corpora, valid, folder, stack)
-        if existing := _open_unchanged(folder, texts.files, settings, progress):
+        if existing := _open_unchanged(folder, texts.files, settings, shared, progress):
             return existing
         if not may_replace:
             raise BadRun(
@@ -230,13 +232,19 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def _open_unchanged(
-    folder: Path, files: list[InputFile], settings: dict[str, Any], progress: Progress
+    folder: Path,
+    files: list[InputFile],
+    settings: dict[str, Any],
+    shared: bool,
+    progress: Progress,
 ) -> Corpus | None:
     """Open the existing corpus if its texts and settings are unchanged."""
     if not (folder / MANIFEST).exists():
         return None
     corpus = open_corpus(folder)
     records = corpus.manifest.inputs
+    if shared and settings["seed"] is not None:
+        settings = settings | {"seed": corpus.manifest.settings.get("seed")}
     if corpus.manifest.settings != settings:
         progress.say(f"the settings have changed since {folder} was prepared: preparing it again")
     elif len(files) != len(records) or not all(map(InputFile.matches, files, records)):

@@ -264,6 +264,7 @@ def prepare_run(
         more_subwords=more,
         extended_from=config.origin.subwords if config.origin else None,
         may_replace=missing or (not resumes and plan.corpus is None),
+        shared=plan.corpus is not None,
         progress=progress,
     )
     if not resumes:
