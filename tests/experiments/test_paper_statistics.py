@@ -79,3 +79,45 @@ def test_a_rank_correlation_has_an_interval_from_the_samples() -> None:
 def test_two_rows_are_too_few_to_rank() -> None:
     found = Resampled({"good": GOOD, "bad": BAD}, REFERENCES, samples=50)
     assert found.correlation({"good": 1.0, "bad": 2.0}) is None
+
+
+def runs_of_two_systems(**bleu: float) -> Resampled:
+    """Return four runs with these scores on the whole test set; samples differ by nothing else."""
+    found = Resampled(dict.fromkeys(bleu, GOOD), REFERENCES, samples=1000)
+    found.samples = {name: np.full(1000, value) for name, value in bleu.items()}
+    found.whole = dict(bleu)
+    return found
+
+
+SEEDS = {"a": ["a", "a-seed2"], "b": ["b", "b-seed2"]}
+
+
+def test_the_score_of_several_seeds_is_their_mean() -> None:
+    found = runs_of_two_systems(**{"a": 20, "a-seed2": 21, "b": 30, "b-seed2": 30})
+    means = found.over_seeds(SEEDS)
+    assert means.whole == {"a": 20.5, "b": 30}
+
+
+def test_the_variation_between_seeds_is_estimated_from_all_systems() -> None:
+    """Squared deviations 0.5 and 0 over 2 degrees of freedom."""
+    found = runs_of_two_systems(**{"a": 20, "a-seed2": 21, "b": 30, "b-seed2": 30})
+    assert found.over_seeds(SEEDS).seed_deviation == pytest.approx(0.5)
+
+
+def test_intervals_of_several_seeds_include_their_variation() -> None:
+    """The half width is that of Student's t: 4.303 * 0.5 / sqrt(2) for 2 degrees of freedom."""
+    found = runs_of_two_systems(**{"a": 20, "a-seed2": 21, "b": 30, "b-seed2": 30})
+    estimate = found.over_seeds(SEEDS).estimate("b")
+    half = 4.303 * 0.5 / math.sqrt(2)
+    assert estimate.high - 30 == pytest.approx(half, rel=0.15)
+    assert 30 - estimate.low == pytest.approx(half, rel=0.15)
+    low, high = found.over_seeds(SEEDS).difference("a", "b")
+    assert high - low > 2 * half  # both sides vary
+
+
+def test_one_seed_each_changes_nothing() -> None:
+    found = Resampled({"good": GOOD, "bad": BAD}, REFERENCES, samples=100)
+    means = found.over_seeds({"good": ["good"], "bad": ["bad"]})
+    assert means.seed_deviation is None
+    assert means.estimate("good") == found.estimate("good")
+    assert means.difference("good", "bad") == found.difference("good", "bad")

@@ -243,16 +243,16 @@ def run_worker(connection: Connection, environment: Mapping[str, str]) -> None:
     except (EOFError, ConnectionError):  # the parent has closed the connection
         return
     except Exception as error:
-        connection.send(_picklable(error))
+        connection.send(picklable(error))
 
 
-def _picklable(error: Exception) -> Exception:
+def picklable(error: Exception) -> Exception:
     """Return an error that can be sent to another process."""
     if isinstance(error, TransduceError | OSError):
         return error
     if is_out_of_memory(error):
         return MemoryError()
-    return RuntimeError(f"in the process that measures:\n{traceback.format_exc()}")
+    return RuntimeError(f"in another process:\n{traceback.format_exc()}")
 
 
 def installed(name: str) -> bool:

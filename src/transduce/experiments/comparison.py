@@ -38,6 +38,7 @@ from transduce.experiments.experiment_folder import (
     write_lines,
 )
 from transduce.experiments.rows import Data, Result, Row
+from transduce.experiments.side_by_side import run_side_by_side
 from transduce.experiments.statistics import SAMPLES, Resampled
 from transduce.model.architecture import count_parameters
 from transduce.presets import find_preset
@@ -73,6 +74,7 @@ class Setup:
     keep_weights: bool = False
     gather: bool = False  # report finished rows and train nothing
     until: float | None = None  # a `time.monotonic` time after which no row is started
+    jobs: int = 1  # rows trained side by side
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,23 +170,31 @@ class Comparison:
         choose_device(self.setup.device)  # fails before the corpus is prepared
         require_tokeniser(self.data.pair()[1])
         with signals_as_interrupt():
-            corpus = self._prepare(unfinished[0], progress)
-            pairs = self.test_pairs()
-            write_lines(self.folder / REFERENCES, [target for _, target in pairs])
-            for number, row in enumerate(unfinished):
-                if self.setup.until is not None and time.monotonic() > self.setup.until:
-                    rest = ", ".join(row.name for row in unfinished[number:])
-                    progress.say(
-                        f"no time is left for {rest}: run the same command again to continue"
-                    )
-                    break
-                progress.say(f"{row.name}: row {number + 1} of {len(unfinished)} to do")
-                self._run_row(row, corpus, [source for source, _ in pairs], progress)
+            self._prepare(unfinished[0], progress)
+            write_lines(self.folder / REFERENCES, [target for _, target in self.test_pairs()])
+            if left := self._run_each(unfinished, progress):
+                rest = ", ".join(row.name for row in left)
+                progress.say(f"no time is left for {rest}: run the same command again to continue")
 
-    def _prepare(self, row: Row, progress: Progress) -> Corpus:
+    def _run_each(self, rows: Sequence[Row], progress: Progress) -> Sequence[Row]:
+        """Run rows while there is time; return those that were not started."""
+        jobs = self.setup.jobs
+        if jobs > 1 and len(rows) > 1:
+            return run_side_by_side(self.run_row, rows, jobs, progress, self._has_time)
+        for number, row in enumerate(rows):
+            if not self._has_time():
+                return rows[number:]
+            progress.say(f"{row.name}: row {number + 1} of {len(rows)} to do")
+            self.run_row(row, progress)
+        return ()
+
+    def _has_time(self) -> bool:
+        return self.setup.until is None or time.monotonic() <= self.setup.until
+
+    def _prepare(self, row: Row, progress: Progress) -> None:
         """Prepare the shared token files."""
         model, config = configure(find_preset(row.preset), row.settings, None)
-        return prepare(
+        prepare(
             [CorpusText(*self.data.train)],
             self.folder / CORPUS,
             valid=self.data.valid,
@@ -206,11 +216,9 @@ class Comparison:
             for source, target in pairs
         ]
 
-    def _run_row(
-        self, row: Row, corpus: Corpus, sources: Sequence[str], progress: Progress
-    ) -> None:
-        """Train, translate and score one row."""
-        run = self.folder / row.name
+    def run_row(self, row: Row, progress: Progress) -> None:
+        """Train, translate and score one row, whose token files are prepared."""
+        run, corpus = self.folder / row.name, self.corpus()
         source, target = self.data.train
         train(
             source,
@@ -225,7 +233,7 @@ class Comparison:
             progress=progress,
         )
         free_memory()
-        outputs = self._translate(run, sources, progress)
+        outputs = self._translate(run, [source for source, _ in self.test_pairs()], progress)
         free_memory()
         write_lines(run / TRANSLATIONS, outputs)
         result = self._measure(row, run, corpus, outputs)

@@ -1,17 +1,22 @@
 """Statistics for small numbers of runs: bootstrap intervals, rank correlation, power-law fits.
 
 Bootstrap intervals resample the test sentences (Koehn 2004): they contain 95% of the
-values on other samples of the same sentences. They do not include the variation between seeds.
+values on other samples of the same sentences. They include the variation between seeds only if
+systems were trained with several (`Resampled.over_seeds`).
 """
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from transduce.evaluation.bootstrap import (
+    SEED,
     bleu_statistics,
     bootstrap_samples,
     percentile_interval,
@@ -72,10 +77,33 @@ class Resampled:
         draws = list(bootstrap_samples(len(references), samples))
         every_line_once = np.ones(len(references), dtype=np.int64)
         self.whole = {name: system.score(every_line_once) for name, system in counts.items()}
+        self.seed_deviation: float | None = None  # of BLEU; None if every system has one run
         self.samples = {  # by system, (samples,)
             name: np.array([system.score(times) for times in draws])
             for name, system in counts.items()
         }
+
+    def over_seeds(self, runs: Mapping[str, Sequence[str]]) -> Self:
+        """Return the means of systems that were trained with several seeds. `runs` names them.
+
+        The samples then include the variation between seeds. Its standard deviation is estimated
+        from the runs of all systems together, because two or three runs of one say little. If no
+        system has several runs, nothing changes.
+        """
+        scores = {name: [self.whole[run] for run in each] for name, each in runs.items()}
+        freedom = sum(len(values) - 1 for values in scores.values())
+        squares = sum(len(values) * float(np.var(values)) for values in scores.values())
+        deviation = math.sqrt(squares / freedom) if freedom else 0.0
+        random = np.random.default_rng(SEED)
+        means = copy.copy(self)
+        means.whole = {name: fmean(values) for name, values in scores.items()}
+        means.samples = {}
+        for name, each in runs.items():
+            sampled = np.mean([self.samples[run] for run in each], axis=0)
+            errors = random.standard_t(freedom, len(sampled)) if freedom else 0.0
+            means.samples[name] = sampled + errors * deviation / math.sqrt(len(each))
+        means.seed_deviation = deviation if freedom else None
+        return means
 
     def estimate(self, name: str) -> Estimate:
         """Return a system's BLEU on the whole test set, with its interval."""

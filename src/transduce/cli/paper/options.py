@@ -160,8 +160,8 @@ class Rows(Training, Texts):
         "--keep-weights",
     )
 
-    def setup(self) -> "Setup":
-        """Return the setup of the table."""
+    def setup(self, jobs: int = 1) -> "Setup":
+        """Return the setup of the table; `jobs` rows are trained side by side."""
         from transduce.experiments.budget import PAPERS_STEPS, Budget
         from transduce.experiments.comparison import Setup
 
@@ -173,6 +173,7 @@ class Rows(Training, Texts):
             device=self.device,
             keep_weights=self.keep_weights,
             gather=self.gather,
+            jobs=jobs,
         )
 
 
