@@ -24,9 +24,7 @@ class Embedding(nn.Module):
         self.dtype = torch.float32  # of the output, and so of all later computation
         size = config.max_positions, config.d_model
         if config.positions == "learned":
-            # As large as sinusoids. Smaller ones are lost beside the words, whose scale is 1, and
-            # are learned late.
-            learned = nn.init.normal_(torch.empty(size), std=math.sqrt(0.5))
+            learned = nn.init.normal_(torch.empty(size), std=config.d_model**-0.5)
             self.positions = nn.Parameter(learned)
         else:
             table = sinusoids(*size, torch).float() if config.positions == "sinusoidal" else None
