@@ -155,6 +155,7 @@ def test_the_command_compares_hops_and_continues(cli: CommandLine, tmp_path: Pat
     assert len(finding.pictures) == 2
     errors = [model["errors"]["all"] for model in finding.data["models"] if model["hops"] == 2]
     assert finding.tables[0].rows[3][1].startswith(f"{sum(errors) / 2:.1f} (")
+    assert any("with 2 hops, seeds 1, 2: " in note for note in finding.notes)
     changed = cli(*arguments, "--seeds", "1", "--steps", "5")
     assert changed.error == (
         f"{out} was started with steps = 4, not 5: continue with the same, or choose another folder"

@@ -6,7 +6,7 @@ from itertools import pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from transduce.datasets.stories import KINDS, Story
+from transduce.datasets.stories import KINDS, LONGEST, SHORTEST, Story
 from transduce.experiments.drawing import add_pictures, panels, plot_estimates
 from transduce.experiments.findings import Finding, Table
 from transduce.experiments.memory_training import BATCH, STARTING, STARTS, D
@@ -23,10 +23,6 @@ SAID = (
     "sequence-aligned recurrence and perform well on simple-language question answering (2). Their "
     "authors (Sukhbaatar et al. 2015) found that several computational hops over the memory "
     "improve the results."
-)
-HOW = (
-    "Scaled down, and not the original: our own generated stories of 10 to 14 sentences instead of "
-    "the bAbI tasks, whose figures cannot be compared with these; "
 )
 ABOUT_BASELINES = (
     "Without a memory: the most frequent answer to each kind of question, and a network of one "
@@ -65,25 +61,7 @@ def make_finding(
     networks = {hops: rows for hops, rows in by_hops.items() if hops}
     most = max(networks)
     chosen = min(networks[most], key=lambda row: row.valid_loss)
-    seeds = len(by_hops[most])
-    interval = "with 95% intervals over seeds" if seeds > 1 else "one seed"
-    tables = [
-        _errors_table(
-            f"Wrong answers, % of the test questions, {interval}", GROUPS, by_hops, majority
-        ),
-        _errors_table("By kind of question, %", KINDS, by_hops, majority, intervals=False),
-    ]
-    if len(networks) > 1 and seeds > 1:
-        tables.insert(1, _differences_table(networks))
-    tables.append(_walk_table(most, networks[most]))
-    parameters = ", ".join(f"{rows[0].parameters:,}" for rows in networks.values())
-    scale = (
-        f"{HOW}{stories['train']:,} training stories, {stories['test']:,} test stories; d = {D}, "
-        f"{parameters} parameters; {pluralize(steps, 'step')} of {BATCH} stories with Adam. Of "
-        f"{STARTS} initial weights, the best on the {stories['valid']:,} validation stories after "
-        f"{STARTING:.0%} of the steps was trained further (the authors: the best of ten on the "
-        "training set)."
-    )
+    scale = _describe_scale(networks, steps, stories)
     drawings: dict[str, Callable[[], Figure]] = {
         "Wrong answers by the number of hops; whiskers are 95% intervals over seeds, the dotted "
         "line is the bag of words.": lambda: draw_errors(by_hops)
@@ -97,8 +75,14 @@ def make_finding(
         name="memory",
         title="Memory networks: how many hops a question needs",
         said=SAID,
-        tables=tuple(tables),
-        notes=(*_verdicts(networks), _walk_verdict(most, networks[most]), scale, ABOUT_BASELINES),
+        tables=_tables(by_hops, majority),
+        notes=(
+            *_verdicts(networks),
+            *_seed_by_seed(most, networks[most]),
+            _walk_verdict(most, networks[most]),
+            scale,
+            ABOUT_BASELINES,
+        ),
         data={
             "majority": dict(majority),
             "models": [asdict(row) for row in measured],
@@ -108,6 +92,37 @@ def make_finding(
         },
     )
     return add_pictures(finding, drawings)
+
+
+def _tables(
+    by_hops: Mapping[int, Sequence[Measured]], majority: Mapping[str, float]
+) -> tuple[Table, ...]:
+    networks = {hops: models for hops, models in by_hops.items() if hops}
+    most = max(networks)
+    seeds = len(networks[most])
+    interval = "with 95% intervals over seeds" if seeds > 1 else "one seed"
+    title = f"Wrong answers, % of the test questions, {interval}"
+    tables = [_errors_table(title, GROUPS, by_hops, majority)]
+    if len(networks) > 1 and seeds > 1:
+        tables.append(_differences_table(networks))
+    kinds = _errors_table("By kind of question, %", KINDS, by_hops, majority, intervals=False)
+    return (*tables, kinds, _walk_table(most, networks[most]))
+
+
+def _describe_scale(
+    networks: Mapping[int, Sequence[Measured]], steps: int, stories: Mapping[str, int]
+) -> str:
+    """Describe what was scaled down, and what is not the original."""
+    parameters = ", ".join(f"{models[0].parameters:,}" for models in networks.values())
+    return (
+        "Scaled down, and not the original: our own generated stories of "
+        f"{SHORTEST} to {LONGEST} sentences instead of the bAbI tasks, whose figures cannot be "
+        f"compared with these; {stories['train']:,} training stories, {stories['test']:,} test "
+        f"stories; d = {D}; {parameters} parameters; {pluralize(steps, 'step')} of {BATCH} stories "
+        f"with Adam. Of {STARTS} initial weights, the best on the {stories['valid']:,} validation "
+        f"stories after {STARTING:.0%} of the steps was trained further (the authors: the best of "
+        "ten on the training set)."
+    )
 
 
 def _name(hops: int) -> str:
@@ -194,6 +209,15 @@ def _significance(change: Estimate) -> str:
     return "more, significant" if change.low > 0 else "not significant"
 
 
+def _seed_by_seed(hops: int, models: Sequence[Measured]) -> list[str]:
+    """List the errors of the seeds: some initial weights never learn to use the last hop."""
+    if len(models) < 2:
+        return []
+    errors = ", ".join(f"{model.errors['all']:.1f}" for model in models)
+    seeds = ", ".join(str(model.seed) for model in models)
+    return [f"Wrong answers with {_name(hops)}, seeds {seeds}: {errors}%."]
+
+
 def _walk_verdict(hops: int, models: Sequence[Measured]) -> str:
     parts = []
     for fact, name in enumerate(("content", "holder", "move")):
@@ -245,7 +269,7 @@ def draw_attention(model: Measured, story: Story) -> "Figure":
                 colour = "white" if weight > 0.5 else "black"
                 axes.text(column, row, f"{weight:.2f}", ha="center", va="center", color=colour)
     axes.set_title(
-        f"{story.question}  {model.answer}"
+        f"{story.question} {model.answer}"
         + (f" (correct: {story.answer})" * (model.answer != story.answer)),
         pad=12,
     )
