@@ -7,7 +7,7 @@ import pytest
 
 from transduce.evaluation.bootstrap import bootstrap_samples, percentile_interval
 from transduce.evaluation.scores import bleu, score
-from transduce.experiments.statistics import Resampled, ranks, spearman
+from transduce.experiments.statistics import Estimate, Resampled, mean_over_seeds, ranks, spearman
 
 REFERENCES = [f"the {animal} sees the {thing} today ." for animal in "abcdefgh" for thing in "xyz"]
 GOOD = [
@@ -121,3 +121,12 @@ def test_one_seed_each_changes_nothing() -> None:
     assert means.seed_deviation is None
     assert means.estimate("good") == found.estimate("good")
     assert means.difference("good", "bad") == found.difference("good", "bad")
+
+
+def test_the_interval_over_seeds_is_students() -> None:
+    """Values 1, 2, 3: deviation 1, error 1 / sqrt(3), t with two degrees of freedom 4.303."""
+    estimate = mean_over_seeds([1, 2, 3])
+    assert estimate.value == 2
+    assert estimate.high - 2 == pytest.approx(4.303 / math.sqrt(3))
+    assert 2 - estimate.low == pytest.approx(4.303 / math.sqrt(3))
+    assert mean_over_seeds([5.0]) == Estimate(5, 5, 5)

@@ -10,6 +10,7 @@ formats       sentences from plain text, tables, SGML and XML
 writing       cleaned pairs as text files
 retrieval     all of it: `get`
 pocket/       the built-in corpus
+stories       generated stories with questions, for memory networks; not a text to translate
 """
 
 from transduce.datasets.folders import refuse_foreign

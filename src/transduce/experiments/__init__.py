@@ -17,6 +17,7 @@ notes on what was scaled down. In reading order:
 - claims: code shared by scaling, positions and smoothing
 - teacher_forcing: perplexity and accuracy of given translations
 - scaling, positions, smoothing: claims in the paper's text
+- memory_training, memory_finding, memory: a predecessor of the Transformer, by number of hops
 - phenomena, figures: Figures 3 to 5
 - all_experiments: everything within a time budget
 - report: all findings on one HTML page

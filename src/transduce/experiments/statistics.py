@@ -168,3 +168,13 @@ def fit_power(x: Sequence[float], y: Sequence[float]) -> Power | None:
 def fit_largest(x: Sequence[float], y: Sequence[float]) -> Power | None:
     """Fit a power law to the last points, where constant costs matter least."""
     return fit_power(x[-LAST_POINTS:], y[-LAST_POINTS:])
+
+
+def mean_over_seeds(values: Sequence[float]) -> Estimate:
+    """Return the mean of several seeds with its 95% interval by Student's t; of one, the value."""
+    mean, count = float(np.mean(values)), len(values)
+    if count < 2:
+        return Estimate(mean, mean, mean)
+    error = float(np.std(values, ddof=1)) / math.sqrt(count)
+    half_width = error * T_95[min(count - 1, len(T_95)) - 1]
+    return Estimate(mean, mean - half_width, mean + half_width)

@@ -1,6 +1,6 @@
 """`transduce paper`: one file per experiment, and shared modules.
 
-- `table1` to `table4`, `figures`, `scaling`, `positions`, `smoothing`: the experiments
+- `table1` to `table4`, `figures`, `scaling`, `positions`, `smoothing`, `memory`: the experiments
 - `all_`, `report`: run all experiments; write a report of the results
 - `options`, `printing`: shared options; printing a finding
 """
@@ -11,6 +11,7 @@ from transduce.cli.declaring import add_commands
 from transduce.cli.paper import (
     all_,
     figures,
+    memory,
     positions,
     report,
     scaling,
@@ -25,5 +26,16 @@ app = typer.Typer(help="Reproduce the paper's tables, figures and claims.", no_a
 
 
 add_commands(
-    app, table1, table2, table3, table4, figures, scaling, positions, smoothing, all_, report
+    app,
+    table1,
+    table2,
+    table3,
+    table4,
+    figures,
+    scaling,
+    positions,
+    smoothing,
+    memory,
+    all_,
+    report,
 )

@@ -6,6 +6,8 @@ In reading order:
 - `convs2s`: gated convolutions with attention; `convolution` contains its convolutions.
 - `bytenet`: dilated convolutions without attention.
 - `states`: the state of their decoders between steps.
+- `memory_network`: attention hops over the sentences of a story. It answers questions, so
+  `experiments/memory_training` trains it, and it is not in the tables named below.
 
 To add one, write a module here and add a row to model/architecture.py and config.ARCHITECTURES.
 """
