@@ -17,6 +17,7 @@ from transduce.experiments.experiment_folder import begin
 from transduce.experiments.findings import Finding
 from transduce.experiments.memory import MemoryTrial, memory
 from transduce.experiments.memory_training import (
+    STARTS,
     Task,
     Training,
     attention_weights,
@@ -81,7 +82,7 @@ def test_the_learning_rate_rises_stays_and_falls_to_0(task: Task) -> None:
 
 
 def test_the_weights_with_the_lowest_validation_loss_are_trained_further(task: Task) -> None:
-    trainings = [Training(1, 7 * 3 + start, 30, task) for start in range(3)]
+    trainings = [Training(1, 7 * STARTS + start, 30, task) for start in range(STARTS)]
     for training in trainings:
         training.continue_to(starting_steps(30), ignore)
     best = min(trainings, key=Training.loss)
@@ -89,7 +90,7 @@ def test_the_weights_with_the_lowest_validation_loss_are_trained_further(task: T
     updates: list[int] = []
     _, loss = train(1, 7, 30, task, updates.append)
     assert loss == best.loss()
-    assert len(updates) == total_steps(1, 30) == 3 * 12 + 18
+    assert len(updates) == total_steps(1, 30) == STARTS * 10 + 20
 
 
 def test_one_hop_learns_what_one_sentence_says_and_nothing_that_takes_three(task: Task) -> None:
