@@ -14,9 +14,11 @@ notes on what was scaled down. In reading order:
 - comparison: several training runs on one corpus, translated and scored the same way
 - table2, table3: earlier models, and variations on the Transformer
 - parser_experiment, table4: constituency parsing
-- claims: code shared by scaling, positions and smoothing
+- claims: code shared by scaling, positions, smoothing and training
 - teacher_forcing: perplexity and accuracy of given translations
 - scaling, positions, smoothing: claims in the paper's text
+- training_rates, checkpoint_means, training_tables, training_pictures, training: learning rate,
+  dropout, and checkpoints averaged
 - phenomena, figures: Figures 3 to 5
 - all_experiments: everything within a time budget
 - report: all findings on one HTML page

@@ -23,7 +23,7 @@ from transduce.bench import hardware
 from transduce.bench.flops import flops
 from transduce.config import SearchConfig
 from transduce.corpus.preparation import prepare
-from transduce.corpus.token_files import Corpus, open_corpus
+from transduce.corpus.token_files import Corpus, Split, open_corpus
 from transduce.errors import BadRun, BadSetting
 from transduce.evaluation.metrics import require_tokeniser
 from transduce.evaluation.scores import score
@@ -71,6 +71,7 @@ class Setup:
     settings: Mapping[str, str] = field(default_factory=dict)
     device: str = "auto"
     keep_weights: bool = False
+    keep_checkpoints: Sequence[str] = ()  # rows whose checkpoints the caller deletes later
     gather: bool = False  # report finished rows and train nothing
     until: float | None = None  # a `time.monotonic` time after which no row is started
 
@@ -196,15 +197,14 @@ class Comparison:
 
     def test_pairs(self) -> list[tuple[str, str]]:
         """Return the sentences to translate and their references."""
-        if text := self.data.test or self.data.valid:
-            return list(read_pairs(*text))
+        return list(read_pairs(*self.data.test)) if self.data.test else self.valid_pairs()
+
+    def valid_pairs(self) -> list[tuple[str, str]]:
+        """Return the validation pairs: the given ones, or those held out from the training text."""
+        if self.data.valid:
+            return list(read_pairs(*self.data.valid))
         corpus = self.corpus()
-        codec = corpus.codec
-        pairs = [corpus.valid.pair(number) for number in range(len(corpus.valid))]
-        return [
-            (codec.source.decode(source.tolist()), codec.target.decode(target.tolist()))
-            for source, target in pairs
-        ]
+        return decode_pairs(corpus, corpus.valid)
 
     def _run_row(
         self, row: Row, corpus: Corpus, sources: Sequence[str], progress: Progress
@@ -230,8 +230,8 @@ class Comparison:
         write_lines(run / TRANSLATIONS, outputs)
         result = self._measure(row, run, corpus, outputs)
         save_result(run, result)
-        for name in ONLY_FOR_TRAINING:
-            delete(run / name)
+        if row.name not in self.setup.keep_checkpoints:
+            delete_checkpoints(run)
         if not self.setup.keep_weights:
             delete_weights(run, "`transduce paper` deleted them; --keep-weights keeps them")
         progress.say(
@@ -305,6 +305,23 @@ class Comparison:
             curve=curve,
             machine=machine,
         )
+
+
+def decode_pairs(corpus: Corpus, split: Split, most: int | None = None) -> list[tuple[str, str]]:
+    """Return the pairs of a split as text; with `most`, that many, evenly spaced."""
+    count = len(split) if most is None else min(most, len(split))
+    codec = corpus.codec
+    pairs = [split.pair(number * len(split) // count) for number in range(count)]
+    return [
+        (codec.source.decode(source.tolist()), codec.target.decode(target.tolist()))
+        for source, target in pairs
+    ]
+
+
+def delete_checkpoints(run: Path) -> None:
+    """Delete what only further training needs."""
+    for name in ONLY_FOR_TRAINING:
+        delete(run / name)
 
 
 def validations(history: History) -> list[dict[str, float]]:

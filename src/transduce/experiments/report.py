@@ -15,7 +15,7 @@ from transduce.system.files import refuse_foreign_file, write_text_file
 
 ORDER = (
     *("table1", "table2", "table3", "table4", "figures"),
-    *("scaling", "positions", "smoothing"),
+    *("scaling", "positions", "smoothing", "training"),
 )
 TITLE = "“Attention Is All You Need”, measured"
 LEAD = (

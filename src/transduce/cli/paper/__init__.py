@@ -1,6 +1,7 @@
 """`transduce paper`: one file per experiment, and shared modules.
 
-- `table1` to `table4`, `figures`, `scaling`, `positions`, `smoothing`: the experiments
+- `table1` to `table4`, `figures`, `scaling`, `positions`, `smoothing`, `training`: the
+  experiments
 - `all_`, `report`: run all experiments; write a report of the results
 - `options`, `printing`: shared options; printing a finding
 """
@@ -19,11 +20,15 @@ from transduce.cli.paper import (
     table2,
     table3,
     table4,
+    training,
 )
 
 app = typer.Typer(help="Reproduce the paper's tables, figures and claims.", no_args_is_help=True)
 
 
 add_commands(
-    app, table1, table2, table3, table4, figures, scaling, positions, smoothing, all_, report
+    app,
+    *(table1, table2, table3, table4, figures),
+    *(scaling, positions, smoothing, training),
+    *(all_, report),
 )
