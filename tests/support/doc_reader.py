@@ -39,6 +39,7 @@ QUICK = {
     "paper scaling": ["--widths", "4", "--d-k", "16", *CLAIM],
     "paper positions": ["--longest", "8", "--most", "5", *CLAIM],
     "paper smoothing": ["--eps", "0,0.3", "--seeds", "1", *CLAIM],
+    "paper training": ["--warmups", "1", "--dropouts", "0.3", "--most", "20", *CLAIM],
 }
 # Other programs are run unchanged.
 PROGRAMS = (

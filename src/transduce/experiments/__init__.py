@@ -11,8 +11,10 @@ notes on what was scaled down. In reading order:
 - experiment_folder: experiment.json and result.json
 - rows: one training run: its texts, settings and result
 - budget: the budget for a training run, and a schedule that fits it
+- further_tests: more test sets, translated by the same models
 - comparison: several training runs on one corpus, translated and scored the same way
-- table2, table3: earlier models, and variations on the Transformer
+- two_pairs, table2, table3: earlier models, in one pair of languages or two, and variations on the
+  Transformer
 - parser_experiment, table4: constituency parsing
 - claims: code shared by scaling, positions, smoothing and training
 - teacher_forcing: perplexity and accuracy of given translations

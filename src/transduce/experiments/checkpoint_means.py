@@ -98,11 +98,9 @@ def _open(
     folder: Path, config: RunConfig, saved: Sequence[Checkpoint], pairs: Pairs
 ) -> list[str] | None:
     """Return the names of the translations, those without weights only if they are finished."""
-    record = {
-        "text": checksum({"pairs": list(map(list, pairs)), "search": SEARCH.to_json()}),
-        "run": config.identity,
-        "weights": _plan(saved),
-    }
+    new = _plan(saved)
+    text = checksum({"pairs": list(map(list, pairs)), "search": SEARCH.to_json()})
+    record = {"text": text, "run": config.identity}
     before: dict[str, Any] = {}
     if (folder / RECORD).exists():
         before = read_checksummed(folder / RECORD, FORMAT, "translations", FIELDS)
@@ -110,16 +108,14 @@ def _open(
             if before[name] != record[name]:
                 raise BadRun(f"{folder} holds translations {what}: {ADVICE}")
     earlier: dict[str, str] = before.get("weights", {})
-    if earlier and _finished(folder, earlier) and not record["weights"]:
-        return list(earlier)
-    if len(saved) < LEAST:
-        return None
-    new: dict[str, str] = record["weights"]
+    if not new:
+        finished = bool(earlier) and _finished(folder, earlier)
+        return list(earlier) if finished else None
     for name, weights in earlier.items():
         if new.get(name) != weights:  # the run was trained further
             delete(folder / f"{name}.txt")
     if earlier != new:
-        write_checksummed(folder / RECORD, {"format": FORMAT, **record})
+        write_checksummed(folder / RECORD, {"format": FORMAT, **record, "weights": new})
     return list(new)
 
 
@@ -193,7 +189,9 @@ def describe_gain(name: str, averaged: Averaged) -> str:
     count = max(count for count in averaged.means if count <= 5 or count == min(averaged.means))
     low, high = averaged.differences[count]
     gain = averaged.means[count].value - averaged.last.value
-    verdict = "better than" if low > 0 else "worse than" if high < 0 else "not significantly apart from"
+    verdict = (
+        "better than" if low > 0 else "worse than" if high < 0 else "not significantly apart from"
+    )
     return (
         f"{name}: the mean of the last {pluralize(count, 'checkpoint')} is {verdict} the last "
         f"one alone, {gain:+z.2f} BLEU ({low:+.2f} to {high:+.2f})"

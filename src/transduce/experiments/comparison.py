@@ -37,11 +37,12 @@ from transduce.experiments.experiment_folder import (
     save_result,
     write_lines,
 )
-from transduce.experiments.rows import Data, Result, Row
+from transduce.experiments.further_tests import FurtherTests
+from transduce.experiments.rows import Data, Result, Row, Text
 from transduce.experiments.statistics import SAMPLES, Resampled
 from transduce.model.architecture import count_parameters
 from transduce.presets import find_preset
-from transduce.runs.folder import RunConfig, delete_weights, last_checkpoint
+from transduce.runs.folder import MODEL, RunConfig, delete_weights, last_checkpoint
 from transduce.runs.history import History, read_history
 from transduce.system.devices import choose_device
 from transduce.system.files import delete, require_regular
@@ -72,6 +73,7 @@ class Setup:
     device: str = "auto"
     keep_weights: bool = False
     keep_checkpoints: Sequence[str] = ()  # rows whose checkpoints the caller deletes later
+    further: Mapping[str, Text] = field(default_factory=dict)  # more test sets, by name
     gather: bool = False  # report finished rows and train nothing
     until: float | None = None  # a `time.monotonic` time after which no row is started
 
@@ -97,9 +99,16 @@ class Comparison:
         """The texts."""
         return self.setup.data
 
+    @property
+    def further_tests(self) -> FurtherTests:
+        """The test sets beside that of the table."""
+        return FurtherTests(self.folder, self.setup.further, self.data)
+
     def open_and_run(self, rows: Sequence[Row], progress: Progress) -> None:
         """Create or continue the folder; train, translate and score rows unless only gathering."""
+        self.further_tests.check()
         self.open(rows)
+        self.further_tests.open(progress)
         if not self.setup.gather:
             self.run(rows, progress)
 
@@ -162,6 +171,9 @@ class Comparison:
         unfinished = [row for row in rows if self.result(row) is None]
         if done := len(rows) - len(unfinished):
             progress.say(f"{done} of {len(rows)} rows are finished already")
+            for row in rows:
+                if row not in unfinished:
+                    self._translate_further(self.folder / row.name, progress)
         if not unfinished:
             return
         if world_size() > 1:
@@ -228,6 +240,7 @@ class Comparison:
         outputs = self._translate(run, sources, progress)
         free_memory()
         write_lines(run / TRANSLATIONS, outputs)
+        self._translate_further(run, progress)
         result = self._measure(row, run, corpus, outputs)
         save_result(run, result)
         if row.name not in self.setup.keep_checkpoints:
@@ -256,6 +269,16 @@ class Comparison:
         free_memory()
         progress.say(f"{row.name} makes about {pluralize(steps, 'step')} in {self.setup.budget}")
         return schedule(steps, config.train, self.validations, self.saves) | dict(row.settings)
+
+    def _translate_further(self, run: Path, progress: Progress) -> None:
+        """Translate the further test sets, unless that is done or the weights were deleted."""
+        tests = self.further_tests
+        for name in tests.missing(run) if (run / MODEL).exists() else ():
+            progress.say(f"{run.name}: {name}")
+            write_lines(
+                tests.translations(run, name), self._translate(run, tests.sources(name), progress)
+            )
+            free_memory()
 
     def _translate(self, run: Path, sources: Sequence[str], progress: Progress) -> list[str]:
         translator = Translator.load(run, device=self.setup.device, engine="torch")

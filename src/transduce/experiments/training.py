@@ -129,9 +129,7 @@ def training_of(
     averaged = None
     if pairs:
         texts = out / "averaged" / run.name
-        averaged = compare_checkpoints(
-            folder, _evenly_spaced(pairs, most), texts, device, progress
-        )
+        averaged = compare_checkpoints(folder, _evenly_spaced(pairs, most), texts, device, progress)
     if averaged is None:
         missing = (
             "the run has fewer than two checkpoints"
@@ -192,6 +190,10 @@ def variants_of(
         if steps != warmup:
             variants[f"warmup-{steps}"] = {"warmup": str(steps)}
     for probability in dropouts:
+        if not 0 <= probability < 1:
+            raise BadSetting(
+                f"--dropouts {probability:g}: expected probabilities from 0 to below 1"
+            )
         if probability != P_drop:
             variants[f"P_drop-{probability:g}"] = {"P_drop": f"{probability:g}"}
     if cooldown:
@@ -314,9 +316,9 @@ def _groups(trained: Sequence[Trained]) -> Groups:
     first, *others = trained
     if not others:
         return {"The run": [first.run]}
-    dropout = [each for each in others if each.P_drop != first.P_drop]
-    rates = [each for each in others if each not in dropout]
-    titles = {"Warm-up and cooldown": rates, "Dropout": dropout}
+    dropped = [each for each in others if each.dropout != first.dropout]
+    rates = [each for each in others if each not in dropped]
+    titles = {"Warm-up and cooldown": rates, "Dropout": dropped}
     return {
         title: [first.run, *(each.run for each in group)]
         for title, group in titles.items()

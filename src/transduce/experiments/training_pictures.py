@@ -46,16 +46,24 @@ def draw_rates(runs: Sequence[tuple[Recorded, Sequence[Rate]]]) -> "Figure":
         chosen = [rate for rate in rates if rate.step in set(numbers)]
         right.plot(
             *(numbers, [equation_3(step, run.d_model, run.train.warmup) for step in numbers]),
-            **{"color": colour, "linestyle": ":", "marker": ""},
+            color=colour,
+            linestyle=":",
+            marker="",
         )
         right.plot(
             *(numbers, [rate.computed for rate in chosen]),
-            **{"color": colour, "linewidth": 1, "marker": "", "label": drawable(run.name)},
+            color=colour,
+            linewidth=1,
+            marker="",
+            label=drawable(run.name),
         )
         every = max(1, len(chosen) // FEW)
         right.plot(
             *([rate.step for rate in chosen[::every]], [rate.recorded for rate in chosen[::every]]),
-            **{"color": colour, "linestyle": "", "marker": "o", "markersize": 3},
+            color=colour,
+            linestyle="",
+            marker="o",
+            markersize=3,
         )
     right.plot([], [], color=QUIET, linestyle="", marker="o", markersize=3, label="recorded")
     right.plot([], [], color=QUIET, linewidth=1, marker="", label="computed from the settings")

@@ -49,8 +49,8 @@ class Trained:
     averaged: Averaged | None = None
 
     @property
-    def P_drop(self) -> float:
-        """The dropout of the run."""
+    def dropout(self) -> float:
+        """P_drop of the run."""
         return self.run.config.model.P_drop
 
     @property
@@ -75,7 +75,7 @@ class Trained:
         """Return the numbers."""
         return {
             "warmup": self.warmup,
-            "P_drop": self.P_drop,
+            "P_drop": self.dropout,
             "settings": self.run.train.to_json(),
             "peak": [peak(self.rates).step, peak(self.rates).recorded],
             "deviation": max(rate.deviation for rate in self.rates),
@@ -104,7 +104,7 @@ def _runs_table(trained: Sequence[Trained]) -> Table:
     )
     rows = []
     for each in trained:
-        paper = TABLE_3.get(PAPERS_ROWS.get(each.P_drop, ""))
+        paper = TABLE_3.get(PAPERS_ROWS.get(each.dropout, ""))
         low, high = each.difference or (math.nan, math.nan)
         compared = (
             each.bleu.show(1) if each.bleu else "",
@@ -113,7 +113,7 @@ def _runs_table(trained: Sequence[Trained]) -> Table:
         fit = each.fit
         rows.append(
             (
-                *(each.run.name, f"{each.warmup:,}", f"{each.P_drop:g}"),
+                *(each.run.name, f"{each.warmup:,}", f"{each.dropout:g}"),
                 *(f"{each.training_loss:.3f}", _number(each.final("valid_loss"), 3)),
                 *((fit.training.show(2), fit.validation.show(2)) if fit else ("", "")),
                 *(f"{fit.gap:+.3f}" if fit else "", _number(each.final("valid_bleu"), 1)),
@@ -180,10 +180,10 @@ def verdicts(trained: Sequence[Trained]) -> list[str]:
             for each in chosen
         ]
         sentences.append(f"Warm-up, which also sets the peak of Eq. 3: {'; '.join(parts)}.")
-    if dropped := [each for each in trained if each.P_drop != first.P_drop]:
-        chosen = sorted([first, *dropped], key=lambda each: each.P_drop)
+    if dropped := [each for each in trained if each.dropout != first.dropout]:
+        chosen = sorted([first, *dropped], key=lambda each: each.dropout)
         parts = [
-            f"{each.P_drop:g}: {_end(each)}"
+            f"{each.dropout:g}: {_end(each)}"
             + (f", gap to the training text {each.fit.gap:+.3f} nats" if each.fit else "")
             for each in chosen
         ]

@@ -1,0 +1,384 @@
+"""`transduce paper training`: learning rates, losses, and means of checkpoints."""
+
+import json
+import math
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import (
+    COMMAND,
+    CommandLine,
+    Result,
+    environment,
+    options,
+    threads_kept,
+    tiny_pairs,
+    write_pairs,
+)
+
+from fake_runs import training as trained_rows
+from fake_runs import validation, write_run
+from transduce.checkpoints.checkpoint import average_checkpoints, load_tensors
+from transduce.config import ModelConfig, TrainConfig
+from transduce.errors import BadRun, BadSetting
+from transduce.experiments import checkpoint_means
+from transduce.experiments.checkpoint_means import compare_checkpoints
+from transduce.experiments.claims import Trial
+from transduce.experiments.findings import Finding
+from transduce.experiments.training import variants_of
+from transduce.experiments.training_pictures import draw_losses, draw_means, draw_rates
+from transduce.experiments.training_rates import (
+    Recorded,
+    departures,
+    describe_agreement,
+    equation_3,
+    rates_of,
+)
+from transduce.inspection.style import drawing_style
+from transduce.runs.folder import WEIGHTS, checkpoints
+from transduce.system.progress import Silent
+from transduce.training.optimizer import learning_rate
+from transduce.training.train import train
+
+pytest.importorskip("matplotlib")
+
+Files = tuple[Path, Path]
+
+SMALL = {
+    "N": "1",
+    "d_model": "16",
+    "d_ff": "32",
+    "h": "2",
+    "d_k": "8",
+    "d_v": "8",
+    "vocabulary": "300",
+    "batch_tokens": "400",
+    "threads": "1",
+}
+FEW = {"steps": "8", "log_every": "1", "warmup": "4", "save_every": "2", "validate_every": "4"}
+FEWER = {"validate_every": "3", "validate_bleu": "4", "save_every": "2"}
+QUICK = ["--pairs", "200", "--held", "20", "--steps", "6", "--most", "20", "--device", "cpu"]
+QUICK += ["--warmups", "1,4", "--dropouts", "0.1,0.3", *options(SMALL | FEWER)]
+D_MODEL = ModelConfig().d_model  # of the runs that tests write
+
+
+@pytest.fixture(scope="module")
+def run(tiny_files: Files, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that recorded every step, with four checkpoints; not to be changed."""
+    folder = tmp_path_factory.mktemp("recorded") / "run"
+    settings = SMALL | FEW | {"cooldown": "0.5", "lr_scale": "0.5", "warmup_cap": "1"}
+    with threads_kept():
+        train(*tiny_files, out=folder, preset="tiny", settings=settings, device="cpu")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished `transduce paper training`; not to be changed."""
+    out = tmp_path_factory.mktemp("paper") / "training"
+    command = [*COMMAND, "paper", "training", *QUICK, "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def finding_of(result: Result, out: Path) -> Finding:
+    """Return the finding that a command has written."""
+    assert result.status == 0, result.stderr
+    return Finding.load(out / "training.json")
+
+
+def recorded(folder: Path, rates: dict[int, float], **settings: object) -> Recorded:
+    """Return a run whose log has these learning rates, by step."""
+    rows = trained_rows(*rates)
+    for row in rows:
+        row["learning_rate"] = rates[int(row["step"])]
+    write_run(folder, rows, **settings)
+    return Recorded.read(folder, "run")
+
+
+def test_recorded_rates_are_those_of_equation_3_and_the_settings(run: Path) -> None:
+    """Paper 5.3: the recorded rate of every step, with lr_scale and a cooldown."""
+    rates = rates_of(Recorded.read(run, "run"))
+    assert [rate.step for rate in rates] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert [rate.deviation for rate in rates] == [0.0] * 8
+    alone = [equation_3(step, 16, 4) for step in range(1, 9)]
+    assert [rate.recorded / eq3 for rate, eq3 in zip(rates, alone, strict=True)] == pytest.approx(
+        [0.5] * 5 + [0.5 * 0.75, 0.5 * 0.5, 0.5 * 0.25]
+    )
+    text = describe_agreement({"run": rates})
+    assert "are those computed from the settings, exactly, at all 8 recorded steps" in text
+
+
+def test_a_wrong_record_is_reported_with_its_step(run: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong"
+    shutil.copytree(run, wrong)
+    lines = [json.loads(line) for line in (wrong / "metrics.jsonl").read_text().splitlines()]
+    for line in lines:
+        if line["step"] == 3 and "learning_rate" in line:
+            line["learning_rate"] *= 1.01
+    (wrong / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    rates = rates_of(Recorded.read(wrong, "wrong"))
+    assert [rate.step for rate in rates if rate.deviation > 1e-6] == [3]
+    text = describe_agreement({"right": rates_of(Recorded.read(run, "right")), "wrong": rates})
+    assert "are not those computed from the settings at 1 of 16 recorded steps" in text
+    assert "in wrong at step 3" in text
+    assert "1.0% apart" in text
+
+
+def test_a_cooldown_by_time_is_compared_within_the_recorded_times(tmp_path: Path) -> None:
+    config = TrainConfig(seconds=100, cooldown=1.0, warmup=10)
+    done = {20: 0.095, 40: 0.19, 60: 0.29}  # 0.5 s for each step
+    rates = {step: learning_rate(step, D_MODEL, config, part) for step, part in done.items()}
+    limits = {"steps": None, "seconds": 100.0, "cooldown": 1.0, "warmup": 10}
+    right = rates_of(recorded(tmp_path / "right", rates, **limits))
+    assert [rate.deviation for rate in right] == [0.0] * 3
+    assert all(rate.low < rate.high for rate in right)
+    assert "lies between those of two recorded times" in describe_agreement({"run": right})
+    wrong = rates | {60: learning_rate(60, D_MODEL, config, 0.35)}  # later than recorded
+    deviations = [each.deviation for each in rates_of(recorded(tmp_path / "w", wrong, **limits))]
+    assert deviations[:2] == [0.0, 0.0]
+    assert deviations[2] > 0.01
+
+
+def test_every_departure_from_equation_3_is_named() -> None:
+    assert departures(TrainConfig()) == []
+    config = TrainConfig(
+        lr_scale=2.0, ramp=100, schedule="constant", cooldown=0.3, residual_lr=0.25
+    )
+    names = [sentence.split(" ")[0] for sentence in departures(config)]
+    assert names == ["lr_scale", "ramp", "schedule", "cooldown", "residual_lr"]
+    assert departures(TrainConfig(optimizer="muon")) == ["the optimizer is muon, not Adam"]
+
+
+def test_a_mean_of_checkpoints_is_translated_with_the_mean_of_their_weights(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Paper 6.1: each single checkpoint, and the mean of the last 2, 3 and so on."""
+    used: dict[str, dict[str, list[float]]] = {}
+    load = checkpoint_means.Translator.load
+
+    def noted(folder: Path, **how: str) -> object:
+        name = json.loads((folder / "config.json").read_text())["weights"]
+        tensors = load_tensors(folder / "model.safetensors")
+        used[name] = {key: tensor.flatten().tolist() for key, tensor in tensors.items()}
+        return load(folder, **how)
+
+    monkeypatch.setattr(checkpoint_means.Translator, "load", noted)
+    pairs = tiny_pairs(6, seed=3)
+    averaged = compare_checkpoints(run, pairs, tmp_path / "texts", "cpu", Silent())
+    assert averaged is not None
+    assert list(averaged.single) == [2, 4, 6, 8][-len(averaged.single) :]
+    assert list(averaged.means) == [2, 3, 4]
+    assert averaged.sentences == 6
+    last = load_tensors(checkpoints(run)[-1].path / WEIGHTS)
+    assert used["step-0000008"] == {key: last[key].flatten().tolist() for key in last}
+    mean = average_checkpoints(run, 3)[0]
+    assert used["mean-3"] == {key: mean[key].flatten().tolist() for key in mean}
+    assert not list((tmp_path / "texts").glob(".transduce*")), "temporary folders are left"
+
+
+def test_translations_of_checkpoints_are_made_once_and_survive_the_checkpoints(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, texts, pairs = tmp_path / "own", tmp_path / "texts", tiny_pairs(6, seed=3)
+    shutil.copytree(run, own)
+    first = compare_checkpoints(own, pairs, texts, "cpu", Silent())
+    (texts / "mean-2.txt").unlink()  # as if stopped before it
+    made: list[str] = []
+    translate = checkpoint_means._translate
+
+    def noted(*arguments: object) -> list[str]:
+        made.append(str(arguments[3]))
+        return translate(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(checkpoint_means, "_translate", noted)
+    assert compare_checkpoints(own, pairs, texts, "cpu", Silent()) == first
+    assert made == ["mean-2"]
+    shutil.rmtree(own / "checkpoints")
+    assert compare_checkpoints(own, pairs, texts, "cpu", Silent()) == first
+    assert compare_checkpoints(own, pairs, tmp_path / "new", "cpu", Silent()) is None
+    with pytest.raises(BadRun, match="holds translations of another text"):
+        compare_checkpoints(own, pairs[:-1], texts, "cpu", Silent())
+
+
+def test_only_what_differs_from_the_preset_is_a_variant() -> None:
+    trial = Trial(out=Path("x"), steps=400, settings={"P_drop": "0.1"})
+    variants = variants_of(trial, [0.25, 1, 4], [0.0, 0.1, 0.3])
+    assert variants == {
+        "preset": {},
+        "warmup-25": {"warmup": "25"},
+        "warmup-400": {"warmup": "400"},
+        "P_drop-0": {"P_drop": "0"},
+        "P_drop-0.3": {"P_drop": "0.3"},
+        "no-cooldown": {"cooldown": "0"},
+    }
+    without = Trial(out=Path("x"), steps=400, settings={"cooldown": "0"})
+    assert variants_of(without, [1], [0.1]).keys() == {"preset"}
+    with pytest.raises(BadSetting, match="--warmups 0: expected factors"):
+        variants_of(trial, [0], [])
+    with pytest.raises(BadSetting, match="--dropouts 1: expected probabilities"):
+        variants_of(trial, [1], [1.0])
+
+
+def test_variants_are_trained_and_compared(trained: Path) -> None:
+    """End to end: each variant has its settings, and each picture and table its numbers."""
+    finding = Finding.load(trained / "training.json")
+    runs, rates, *means = finding.tables
+    names = ["preset", "warm-up 4", "P_drop 0.3", "no cooldown"]
+    assert [row[0] for row in runs.rows] == names
+    assert [(row[1], row[2]) for row in runs.rows] == [
+        *(("1", "0.1"), ("4", "0.1"), ("1", "0.3"), ("1", "0.1"))
+    ]
+    assert [row[0] for row in rates.rows] == ["the paper's base", *names]
+    assert rates.rows[0][1:4] == ("512", "4,000", "6.988e-04")
+    assert {row[-1] for row in rates.rows[1:]} == {"0"}
+    assert [table.title for table in means] == [
+        f"Checkpoints of {name}, 20 validation sentences" for name in ("preset", "no cooldown")
+    ]
+    assert [row[0] for row in means[0].rows] == [
+        *("step 2", "step 4", "step 6", "mean of the last 2", "mean of the last 3")
+    ]
+    assert len(finding.pictures) == 4
+    assert all(picture.svg.startswith("<?xml") for picture in finding.pictures)
+    notes = " ".join(finding.notes)
+    assert "exactly, at all 24 recorded steps" in notes
+    assert "cooldown = 0.5: it falls to 0 over the last 50%" in notes
+    assert "In no cooldown: lr_scale" in notes
+    assert "6 steps of 400 tokens" in notes
+    assert "Warm-up 1 steps of 6 (the paper: 4,000 of 100,000)" in notes
+
+
+def test_a_gap_is_that_of_the_perplexities_and_losses_are_the_last_ones(trained: Path) -> None:
+    finding = Finding.load(trained / "training.json")
+    row = dict(zip(finding.tables[0].columns, finding.tables[0].rows[0], strict=True))
+    log = (trained / "runs" / "preset" / "metrics.jsonl").read_text().splitlines()
+    validations = [line for line in map(json.loads, log) if "valid_loss" in line]
+    assert row["validation loss"] == f"{validations[-1]['valid_loss']:.3f}"
+    assert row["BLEU greedy"] == f"{validations[-1]['valid_bleu']:.1f}"
+    training, held_out = (
+        float(row[name].split()[0]) for name in ("PPL training text", "PPL validation text")
+    )
+    assert float(row["gap (nats)"]) == pytest.approx(math.log(held_out / training), abs=2e-3)
+
+
+def test_a_finished_experiment_is_read_again_without_its_checkpoints(
+    cli: CommandLine, trained: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "training"
+    shutil.copytree(trained, out)
+    assert not list(out.rglob("step-*/"))
+    before = Finding.load(out / "training.json")
+    result = cli("paper", "training", *QUICK, "--out", out)
+    assert finding_of(result, out).tables == before.tables
+    assert "4 of 4 rows are finished already" in result.stderr
+    assert "resuming" not in result.stderr
+
+
+def test_an_existing_run_is_described_without_training(
+    cli: CommandLine, run: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    before = (run / "metrics.jsonl").read_bytes()
+    finding = finding_of(cli("paper", "training", "--run", run, "--out", out), out)
+    runs, rates, means = finding.tables
+    assert [row[0] for row in runs.rows] == ["run"]
+    assert [row[0] for row in means.rows][-1] == "mean of the last 4"
+    assert rates.rows[1][1:3] == ("16", "4")
+    notes = " ".join(finding.notes)
+    assert "lr_scale = 0.5 multiplies it; cooldown = 0.5" in notes
+    assert "8 steps of 400 tokens per side" in notes
+    assert len(finding.pictures) == 4
+    assert (run / "metrics.jsonl").read_bytes() == before
+
+
+def test_without_checkpoints_their_means_are_left_out_and_a_note_says_so(
+    cli: CommandLine, run: Path, tmp_path: Path
+) -> None:
+    own, out = tmp_path / "own", tmp_path / "out"
+    shutil.copytree(run, own)
+    for name in ("checkpoints", "corpus"):
+        shutil.rmtree(own / name)
+    valid = write_pairs(tmp_path, "valid", tiny_pairs(10, seed=5))
+    command = ["paper", "training", "--run", own, "--out", out]
+    finding = finding_of(cli(*command, "--valid", *valid), out)
+    assert [table.title for table in finding.tables] == [
+        *("At the end of training, with 95% intervals",),
+        *("Learning rates: Eq. 3, and what was recorded",),
+    ]
+    assert any("the run has fewer than two checkpoints" in note for note in finding.notes)
+    assert len(finding.pictures) == 3
+    finding = finding_of(cli(*command), out)
+    assert any("give a validation text, --valid" in note for note in finding.notes)
+
+
+def test_pictures_have_the_numbers_of_the_runs(run: Path, tmp_path: Path) -> None:
+    own = Recorded.read(run, "run")
+    rates = rates_of(own)
+    averaged = compare_checkpoints(run, tiny_pairs(6, seed=3), tmp_path, "cpu", Silent())
+    assert averaged is not None
+    with drawing_style():
+        paper, here = draw_rates([(own, rates)]).axes
+        (losses,) = draw_losses({"The run": [own]}).axes
+        singles, _ = draw_means({"run": averaged}).axes
+    xs = list(paper.lines[0].get_xdata())
+    assert xs[0] == 1
+    assert 4000 in xs
+    assert xs[-1] > 99_000
+    shown = {int(x): float(y) for x, y in zip(*here.lines[2].get_data(), strict=True)}
+    assert shown == {rate.step: rate.recorded for rate in rates}
+    assert list(here.lines[0].get_ydata()) == [equation_3(step, 16, 4) for step in range(1, 9)]
+    assert list(losses.lines[1].get_ydata()) == own.history.curve("valid_loss", None).y
+    assert list(singles.lines[0].get_xdata()) == list(averaged.single)
+
+
+def test_a_run_without_bleu_is_drawn_with_its_perplexity(cli: CommandLine, tmp_path: Path) -> None:
+    rows = [*trained_rows(50, 100), *validation(100)]
+    for row in rows:
+        row.pop("valid_bleu", None)
+    write_run(tmp_path / "run", rows, steps=None)
+    out = tmp_path / "out"
+    finding = finding_of(cli("paper", "training", "--run", tmp_path / "run", "--out", out), out)
+    assert any(
+        "Perplexity of the validation set" in picture.caption for picture in finding.pictures
+    )
+    assert any("The run has not ended" in note for note in finding.notes)
+    assert "are not those computed" in finding.notes[0]  # the written rates are not Eq. 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--run", "nowhere"], "there is no run folder nowhere"),
+        (["--run", "."], "is not a run folder: it has no config.json"),
+        (["--run", "RUN", "a.en", "a.de"], "leave out a training text"),
+        (["--run", "RUN", "--steps", "3"], "leave out --steps"),
+        (["--run", "RUN", "--set", "N=1"], "leave out --set"),
+        (["--run", "RUN", "--seed", "3"], "leave out --seed"),
+        (["--warmups", "long"], "--warmups long: expected numbers such as 0.25,4"),
+        (["--dropouts", "1.5"], "--dropouts 1.5: expected probabilities"),
+        (["--run", "RUN", "--valid", "no.en", "no.de"], "no.en"),
+    ],
+)
+def test_bad_arguments_and_folders_are_refused_in_one_sentence(
+    cli: CommandLine, run: Path, tmp_path: Path, arguments: list[str], error: str
+) -> None:
+    words = [str(run) if word == "RUN" else word for word in arguments]
+    words = [str(tmp_path) if word == "." else word for word in words]
+    out = tmp_path / "out"
+    assert error in cli("paper", "training", *words, "--out", out).error
+    assert not (out / "runs").exists()
+
+
+def test_a_run_that_has_logged_nothing_is_refused(cli: CommandLine, tmp_path: Path) -> None:
+    write_run(tmp_path / "run", [])
+    error = cli("paper", "training", "--run", tmp_path / "run", "--out", tmp_path / "out").error
+    assert (
+        error
+        == f"{tmp_path / 'run'} has logged nothing yet: `transduce train` writes metrics.jsonl"
+    )
+    (tmp_path / "run" / "metrics.jsonl").write_text('{"step": 4, "valid_loss": 2.0}\n')
+    error = cli("paper", "training", "--run", tmp_path / "run", "--out", tmp_path / "out").error
+    assert "has logged no training step yet" in error
