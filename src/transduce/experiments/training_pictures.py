@@ -1,7 +1,8 @@
 """Pictures of training runs: learning rates, losses, BLEU, and means of checkpoints."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 from transduce.experiments.budget import PAPERS_STEPS
 from transduce.experiments.checkpoint_means import Averaged
@@ -15,6 +16,7 @@ from transduce.experiments.training_rates import (
     equation_3,
 )
 from transduce.inspection.style import COLOURS, MARKERS, QUIET, drawable
+from transduce.runs.history import Curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +25,13 @@ if TYPE_CHECKING:
 MOST_POINTS = 400  # of a line
 FEW = 60  # points up to which each has a marker
 IGNORED = 0.1  # of a run, at its start, may be above the axis of losses
+
+RECORDED: dict[str, Any] = {
+    "linestyle": "",
+    "marker": "o",
+    "markersize": 3.5,
+    "markerfacecolor": "white",
+}
 
 Groups = Mapping[str, Sequence[Recorded]]  # runs that share a panel, by its title
 
@@ -41,31 +50,19 @@ def draw_rates(runs: Sequence[tuple[Recorded, Sequence[Rate]]]) -> "Figure":
         textcoords="offset points",
     )
     left.set_title(f"The paper's base: Eq. 3, d_model = {PAPERS_D_MODEL}")
-    for (run, rates), colour in zip(runs, COLOURS, strict=False):
+    for number, ((run, rates), colour) in enumerate(zip(runs, COLOURS, strict=False)):
+        width = 1 + 0.9 * (len(runs) - 1 - number)  # so that lines below others can be seen
         numbers = _spread([rate.step for rate in rates], run.train.warmup)
         chosen = [rate for rate in rates if rate.step in set(numbers)]
-        right.plot(
-            *(numbers, [equation_3(step, run.d_model, run.train.warmup) for step in numbers]),
-            color=colour,
-            linestyle=":",
-            marker="",
-        )
-        right.plot(
-            *(numbers, [rate.computed for rate in chosen]),
-            color=colour,
-            linewidth=1,
-            marker="",
-            label=drawable(run.name),
-        )
-        every = max(1, len(chosen) // FEW)
-        right.plot(
-            *([rate.step for rate in chosen[::every]], [rate.recorded for rate in chosen[::every]]),
-            color=colour,
-            linestyle="",
-            marker="o",
-            markersize=3,
-        )
-    right.plot([], [], color=QUIET, linestyle="", marker="o", markersize=3, label="recorded")
+        alone = [equation_3(step, run.d_model, run.train.warmup) for step in numbers]
+        computed = [rate.computed for rate in chosen]
+        label = drawable(run.name)
+        right.plot(numbers, alone, color=colour, linestyle=":", marker="")
+        right.plot(numbers, computed, color=colour, linewidth=width, marker="", label=label)
+        some = chosen[:: max(1, len(chosen) // FEW)]
+        steps, recorded = [rate.step for rate in some], [rate.recorded for rate in some]
+        right.plot(steps, recorded, color=colour, **RECORDED)
+    right.plot([], [], color=QUIET, label="recorded", **RECORDED)
     right.plot([], [], color=QUIET, linewidth=1, marker="", label="computed from the settings")
     right.plot([], [], color=QUIET, linestyle=":", marker="", label="Eq. 3 alone, same warm-up")
     right.set_title("The learning rates here")
@@ -78,25 +75,26 @@ def draw_rates(runs: Sequence[tuple[Recorded, Sequence[Rate]]]) -> "Figure":
 
 
 def draw_losses(groups: Groups) -> "Figure":
-    """Draw training loss, as logged, and validation loss over steps."""
+    """Draw training loss, as means of windows, and validation loss over steps."""
     figure, row = panels(len(groups), 6 * len(groups) + 1, 4.6)
     for axes, (title, runs) in zip(row, groups.items(), strict=True):
         shown: list[float] = []
         for run, colour, marker in zip(runs, COLOURS, MARKERS, strict=False):
             training, valid = run.history.curve("loss", None), run.history.curve("valid_loss", None)
-            axes.plot(training.x, training.y, color=colour, linewidth=0.8, alpha=0.6, marker="")
+            means = _window_means(training)
+            axes.plot(means.x, means.y, color=colour, linewidth=1, alpha=0.7, marker="")
             axes.plot(valid.x, valid.y, color=colour, marker=marker, label=drawable(run.name))
             begin = IGNORED * run.last_step
-            for curve in (training, valid):
+            for curve in (means, valid):
                 later = [y for x, y in zip(curve.x, curve.y, strict=True) if x >= begin]
                 shown += later or curve.y
         above = max(y for run in runs for y in run.history.curve("loss", None).y)
         margin = 0.05 * (max(shown) - min(shown)) or 0.1
         axes.set_ylim(min(shown) - margin, max(shown) + margin)
-        starts = f", starts at {above:.1f}" if above > max(shown) + margin else ""
-        axes.set_title(f"{title}{starts}")
+        starts = f" (starts above, at {above:.1f})" if above > max(shown) + margin else ""
+        axes.set_title(f"{title}: loss{starts}")
         axes.set_ylabel("nats per target token")
-        axes.plot([], [], color=QUIET, linewidth=0.8, marker="", label="training (with dropout)")
+        axes.plot([], [], color=QUIET, linewidth=0.8, marker="", label="training, with dropout")
         axes.plot([], [], color=QUIET, marker="o", label="validation")
         axes.legend()
     _finish(row)
@@ -129,7 +127,7 @@ def draw_means(averaged: Mapping[str, Averaged]) -> "Figure":
             for count, (low, high) in each.differences.items()
         ]
         plot_estimates(right, list(each.differences), gains, label)
-    _finish((left,))
+    _finish((left,), from_start=False)
     left.set(title="Single checkpoints: BLEU", ylabel="BLEU")
     right.axhline(0, color=QUIET, linewidth=1, marker="")
     right.set(
@@ -148,11 +146,22 @@ def _spread(steps: Sequence[int], warmup: int) -> list[int]:
     return sorted({*steps[::every], steps[-1], *near})
 
 
-def _finish(row: "Sequence[Axes]") -> None:
+def _window_means(curve: Curve) -> Curve:
+    """Return the means of a training loss over at most `FEW` windows: single steps are noisy."""
+    windows = min(FEW, len(curve.x))
+    parts = [
+        slice(number * len(curve.x) // windows, (number + 1) * len(curve.x) // windows)
+        for number in range(windows)
+    ]
+    return Curve([fmean(curve.x[part]) for part in parts], [fmean(curve.y[part]) for part in parts])
+
+
+def _finish(row: "Sequence[Axes]", *, from_start: bool = True) -> None:
     from matplotlib.ticker import MaxNLocator
 
     for axes in row:
         axes.set_xlabel("training step")
-        axes.set_xlim(left=0)
+        if from_start:
+            axes.set_xlim(left=0)
         axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
         axes.xaxis.set_major_formatter("{x:,.10g}")
