@@ -197,7 +197,7 @@ def further_table(tests: FurtherTests, results: Mapping[str, Result], language: 
         for row in resampled.whole:
             difference = interval = ""
             if row != first and first in resampled.whole:
-                difference = f"{resampled.whole[row] - resampled.whole[first]:+.2f}"
+                difference = f"{resampled.whole[row] - resampled.whole[first]:+z.2f}"
                 low, high = resampled.difference(row, first)
                 interval = f"{low:+.2f} to {high:+.2f}"
             estimate = resampled.estimate(row)

@@ -38,6 +38,7 @@ from transduce.experiments.training_rates import (
 from transduce.experiments.training_tables import Fit, Trained, make_tables, verdicts
 from transduce.presets import find_preset
 from transduce.runs.folder import MODEL
+from transduce.system.formatting import pluralize
 from transduce.system.processes import cores
 from transduce.system.progress import Progress
 from transduce.text.reading import read_pairs
@@ -58,10 +59,10 @@ SAID = (
     "without it perplexity is 5.77 instead of 4.92 and BLEU 24.6 instead of 25.8 (Table 3 (D)). "
     "The weights are the mean of the last 5 checkpoints, written every 10 minutes (6.1)."
 )
-ABOUT_LOSSES = (
-    "Training loss is measured with dropout, so it may exceed the validation loss. The gap is "
-    f"measured without dropout, on {SAMPLE} pairs of each text at most: the difference of the "
-    "log-perplexities, which dropout narrows."
+ABOUT_LOSSES = "Training loss is measured with dropout, so it may exceed the validation loss."
+ABOUT_GAP = (
+    f"The gap is measured without dropout, on {SAMPLE} pairs of each text at most: the difference "
+    "of the log-perplexities, which dropout narrows."
 )
 
 
@@ -227,9 +228,9 @@ def _fit(run: Path, corpus: Corpus, device: str, progress: Progress) -> Fit:
 def _describe_intervals(run: Recorded) -> str:
     train = run.train
     return (
-        f"Warm-up {train.warmup:,} steps of {run.last_step:,} (the paper: 4,000 of 100,000); a "
-        f"checkpoint every {train.save_every:,} steps (the paper: every 10 minutes, about 1,500 "
-        f"steps), of which {train.keep} are kept."
+        f"Warm-up {pluralize(train.warmup, 'step')} of {run.last_step:,} (the paper: 4,000 of "
+        f"100,000); a checkpoint every {pluralize(train.save_every, 'step')} (the paper: every 10 "
+        f"minutes, about 1,500 steps), of which the last {train.keep} are kept."
     )
 
 
@@ -258,6 +259,7 @@ def _finding(
         f"Beam {SEARCH.beam}, alpha {SEARCH.alpha:g}{scored}; BLEU greedy is of the validation "
         "set, during training."
     )
+    gap = [ABOUT_GAP] if any(each.fit for each in trained) else []
     finding = Finding(
         name="training",
         title="How training goes: learning rate, dropout, checkpoints averaged",
@@ -266,7 +268,7 @@ def _finding(
         notes=(
             *(agreement, _describe_departures(trained)),
             *verdicts(trained),
-            *(ABOUT_LOSSES, searched, *notes),
+            *(ABOUT_LOSSES, *gap, searched, *notes),
         ),
         data={
             "results": {each.name: each.to_json() for each in trained},

@@ -9,6 +9,7 @@ from transduce.config import ModelConfig, TrainConfig
 from transduce.errors import BadRun
 from transduce.runs.folder import RunConfig
 from transduce.runs.history import History, Row, read_history
+from transduce.system.formatting import pluralize
 from transduce.training.optimizer import learning_rate
 
 PAPER, PAPERS_D_MODEL = TrainConfig(), ModelConfig().d_model
@@ -74,6 +75,11 @@ class Rate:
         """The distance of the recorded rate from the computed ones, relative to them."""
         outside = max(self.low - self.recorded, self.recorded - self.high, 0.0)
         return outside and (outside / self.high if self.high else float("inf"))
+
+    @property
+    def width(self) -> float:
+        """How far the computed rate is unknown, relative to its highest value."""
+        return (self.high - self.low) / self.high if self.high else 0.0
 
 
 def equation_3(step: int, d_model: int, warmup: int) -> float:
@@ -144,24 +150,26 @@ def describe_agreement(rates: dict[str, list[Rate]]) -> str:
         ((name, rate) for name, each in rates.items() for rate in each),
         key=lambda pair: pair[1].deviation,
     )
+    width = max((rate.width for each in rates.values() for rate in each), default=0.0)
     within = f"at most {worst.deviation:.1g} apart, relatively" if worst.deviation else "exactly"
-    bounded = any(rate.low < rate.high for each in rates.values() for rate in each)
-    bounds = (
-        ". In a cooldown by time, the computed rate lies between those of two recorded times"
-        if bounded
-        else ""
-    )
+    steps = pluralize(count, "recorded step")
+    if worst.deviation <= TOLERANCE and width:
+        return (
+            f"The recorded learning rates agree with those computed from the settings at {steps}. "
+            "In a cooldown by time the computed ones depend on the time of each step; the recorded "
+            f"times leave up to {width:.1%} open."
+        )
     if worst.deviation <= TOLERANCE:
         return (
-            f"The recorded learning rates are those computed from the settings, {within}, at all "
-            f"{count:,} recorded steps{bounds}."
+            f"The recorded learning rates are those computed from the settings, {within}, at "
+            f"{steps}."
         )
     wrong = [rate for each in rates.values() for rate in each if rate.deviation > TOLERANCE]
     return (
         f"The recorded learning rates are not those computed from the settings at {len(wrong):,} "
-        f"of {count:,} recorded steps: in {name} at step {worst.step:,} {worst.recorded:.4g} was "
-        f"recorded and {worst.computed:.4g} computed, {worst.deviation:.1%} apart. Its settings "
-        f"were changed when it was resumed, or its log is not its own{bounds}."
+        f"of {steps}: in {name} at step {worst.step:,} {worst.recorded:.4g} was recorded and "
+        f"{worst.computed:.4g} computed, {worst.deviation:.1%} apart. Its settings were changed "
+        "when it was resumed, or its log is not its own."
     )
 
 

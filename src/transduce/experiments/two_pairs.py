@@ -46,7 +46,7 @@ class Side:
             return "", ""
         low, high = self.resampled.difference(row, str(base))
         lead = self.resampled.whole[row] - self.resampled.whole[str(base)]
-        return f"{lead:+.2f}", f"{low:+.2f} to {high:+.2f}"
+        return f"{lead:+z.2f}", f"{low:+.2f} to {high:+.2f}"
 
 
 def read_side(folder: Path, languages: Sequence[str]) -> Side:
