@@ -22,7 +22,7 @@ from fake_runs import training as trained_rows
 from fake_runs import validation, write_run
 from transduce.checkpoints.checkpoint import average_checkpoints, load_tensors
 from transduce.cli import main
-from transduce.config import ModelConfig, TrainConfig
+from transduce.config import ModelConfig
 from transduce.errors import BadRun, BadSetting
 from transduce.experiments import checkpoint_means
 from transduce.experiments.checkpoint_means import Averaged, compare_checkpoints
@@ -32,8 +32,6 @@ from transduce.experiments.training import variants_of
 from transduce.experiments.training_pictures import draw_losses, draw_means, draw_rates
 from transduce.experiments.training_rates import (
     Recorded,
-    departures,
-    describe_agreement,
     equation_3,
     rates_of,
 )
@@ -41,8 +39,6 @@ from transduce.inspection.style import drawing_style
 from transduce.runs.folder import WEIGHTS, checkpoints
 from transduce.system.files import FILE_MARK
 from transduce.system.progress import Silent
-from transduce.training.optimizer import learning_rate
-from transduce.training.train import train
 
 pytest.importorskip("matplotlib")
 
@@ -69,21 +65,11 @@ D_MODEL = ModelConfig().d_model  # of the runs that tests write
 
 
 @pytest.fixture(scope="module")
-def run(tiny_files: Files, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that recorded every step, with four checkpoints; not to be changed."""
-    folder = tmp_path_factory.mktemp("recorded") / "run"
-    settings = SMALL | FEW | {"cooldown": "0.5", "lr_scale": "0.5", "warmup_cap": "1"}
-    with threads_kept():
-        train(*tiny_files, out=folder, preset="tiny", settings=settings, device="cpu")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def averaged(run: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Averaged]:
+def averaged(recorded_run: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Averaged]:
     """Translations by the checkpoints of the run and by their means; not to be changed."""
     texts = tmp_path_factory.mktemp("averaged") / "texts"
     with threads_kept():
-        compared = compare_checkpoints(run, PAIRS, texts, "cpu", Silent())
+        compared = compare_checkpoints(recorded_run, PAIRS, texts, "cpu", Silent())
     assert compared is not None
     return texts, compared
 
@@ -117,71 +103,11 @@ def finding_of(result: Result, out: Path) -> Finding:
     return Finding.load(out / "training.json")
 
 
-def recorded(folder: Path, rates: dict[int, float], **settings: object) -> Recorded:
-    """Return a run whose log has these learning rates, by step."""
-    rows = trained_rows(*rates)
-    for row in rows:
-        row["learning_rate"] = rates[int(row["step"])]
-    write_run(folder, rows, **settings)
-    return Recorded.read(folder, "run")
-
-
-def test_recorded_rates_are_those_of_equation_3_and_the_settings(run: Path) -> None:
-    """Paper 5.3: the recorded rate of every step, with lr_scale and a cooldown."""
-    rates = rates_of(Recorded.read(run, "run"))
-    assert [rate.step for rate in rates] == [1, 2, 3, 4, 5, 6, 7, 8]
-    assert [rate.deviation for rate in rates] == [0.0] * 8
-    alone = [equation_3(step, 16, 4) for step in range(1, 9)]
-    assert [rate.recorded / eq3 for rate, eq3 in zip(rates, alone, strict=True)] == pytest.approx(
-        [0.5] * 5 + [0.5 * 0.75, 0.5 * 0.5, 0.5 * 0.25]
-    )
-    text = describe_agreement({"run": rates})
-    assert "are those computed from the settings, exactly, at 8 recorded steps" in text
-
-
-def test_a_wrong_record_is_reported_with_its_step(run: Path, tmp_path: Path) -> None:
-    wrong = tmp_path / "wrong"
-    shutil.copytree(run, wrong)
-    lines = [json.loads(line) for line in (wrong / "metrics.jsonl").read_text().splitlines()]
-    for line in lines:
-        if line["step"] == 3 and "learning_rate" in line:
-            line["learning_rate"] *= 1.01
-    (wrong / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    rates = rates_of(Recorded.read(wrong, "wrong"))
-    assert [rate.step for rate in rates if rate.deviation > 1e-6] == [3]
-    text = describe_agreement({"right": rates_of(Recorded.read(run, "right")), "wrong": rates})
-    assert "are not those computed from the settings at 1 of 16 recorded steps" in text
-    assert "in wrong at step 3" in text
-    assert "1.0% apart" in text
-
-
-def test_a_cooldown_by_time_is_compared_within_the_recorded_times(tmp_path: Path) -> None:
-    config = TrainConfig(seconds=100, cooldown=1.0, warmup=10)
-    done = {20: 0.095, 40: 0.19, 60: 0.29}  # 0.5 s for each step
-    rates = {step: learning_rate(step, D_MODEL, config, part) for step, part in done.items()}
-    limits = {"steps": None, "seconds": 100.0, "cooldown": 1.0, "warmup": 10}
-    right = rates_of(recorded(tmp_path / "right", rates, **limits))
-    assert [rate.deviation for rate in right] == [0.0] * 3
-    assert all(rate.low < rate.high for rate in right)
-    assert "the recorded times leave up to 12.5% open" in describe_agreement({"run": right})
-    wrong = rates | {60: learning_rate(60, D_MODEL, config, 0.35)}  # later than recorded
-    deviations = [each.deviation for each in rates_of(recorded(tmp_path / "w", wrong, **limits))]
-    assert deviations[:2] == [0.0, 0.0]
-    assert deviations[2] > 0.01
-
-
-def test_every_departure_from_equation_3_is_named() -> None:
-    assert departures(TrainConfig()) == []
-    config = TrainConfig(
-        lr_scale=2.0, ramp=100, schedule="constant", cooldown=0.3, residual_lr=0.25
-    )
-    names = [sentence.split(" ")[0] for sentence in departures(config)]
-    assert names == ["lr_scale", "ramp", "schedule", "cooldown", "residual_lr"]
-    assert departures(TrainConfig(optimizer="muon")) == ["the optimizer is muon, not Adam"]
-
-
 def test_a_mean_of_checkpoints_is_translated_with_the_mean_of_their_weights(
-    run: Path, averaged: tuple[Path, Averaged], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recorded_run: Path,
+    averaged: tuple[Path, Averaged],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Paper 6.1: each single checkpoint, and the mean of the last 2, 3 and so on."""
     texts, before = tmp_path / "texts", averaged[1]
@@ -201,9 +127,9 @@ def test_a_mean_of_checkpoints_is_translated_with_the_mean_of_their_weights(
         return load(folder, **how)
 
     monkeypatch.setattr(checkpoint_means.Translator, "load", noted)
-    assert compare_checkpoints(run, PAIRS, texts, "cpu", Silent()) == before
-    last = load_tensors(checkpoints(run)[-1].path / WEIGHTS)
-    mean = average_checkpoints(run, 3)[0]
+    assert compare_checkpoints(recorded_run, PAIRS, texts, "cpu", Silent()) == before
+    last = load_tensors(checkpoints(recorded_run)[-1].path / WEIGHTS)
+    mean = average_checkpoints(recorded_run, 3)[0]
     assert used == {
         name: {key: tensors[key].flatten().tolist() for key in tensors}
         for name, tensors in (("step-0000008", last), ("mean-3", mean))
@@ -212,10 +138,10 @@ def test_a_mean_of_checkpoints_is_translated_with_the_mean_of_their_weights(
 
 
 def test_finished_translations_need_no_checkpoints(
-    run: Path, averaged: tuple[Path, Averaged], tmp_path: Path
+    recorded_run: Path, averaged: tuple[Path, Averaged], tmp_path: Path
 ) -> None:
     own, texts = tmp_path / "own", averaged[0]
-    shutil.copytree(run, own)
+    shutil.copytree(recorded_run, own)
     shutil.rmtree(own / "checkpoints")
     assert compare_checkpoints(own, PAIRS, texts, "cpu", Silent()) == averaged[1]
     assert compare_checkpoints(own, PAIRS, tmp_path / "new", "cpu", Silent()) is None
@@ -224,10 +150,10 @@ def test_finished_translations_need_no_checkpoints(
 
 
 def test_a_run_that_was_trained_further_is_translated_again(
-    run: Path, averaged: tuple[Path, Averaged], tmp_path: Path
+    recorded_run: Path, averaged: tuple[Path, Averaged], tmp_path: Path
 ) -> None:
     own, texts = tmp_path / "own", tmp_path / "texts"
-    shutil.copytree(run, own)
+    shutil.copytree(recorded_run, own)
     shutil.copytree(averaged[0], texts)
     shutil.rmtree(own / "checkpoints" / "step-0000002")  # as if a new one had replaced it
     (texts / "mean-2.txt").write_text("the same\n" * len(PAIRS))
@@ -310,11 +236,11 @@ def test_a_finished_experiment_is_read_again_without_its_checkpoints(
 
 
 def test_an_existing_run_is_described_without_training(
-    cli: CommandLine, run: Path, tmp_path: Path
+    cli: CommandLine, recorded_run: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    before = (run / "metrics.jsonl").read_bytes()
-    command = ["paper", "training", "--run", str(run), "--most", "20", "--out", str(out)]
+    before = (recorded_run / "metrics.jsonl").read_bytes()
+    command = ["paper", "training", "--run", str(recorded_run), "--most", "20", "--out", str(out)]
     finding = finding_of(cli(*command), out)
     runs, rates, means = finding.tables
     assert [row[0] for row in runs.rows] == ["run"]
@@ -324,14 +250,14 @@ def test_an_existing_run_is_described_without_training(
     assert "lr_scale = 0.5 multiplies it; cooldown = 0.5" in notes
     assert "8 steps of 400 tokens per side" in notes
     assert len(finding.pictures) == 4
-    assert (run / "metrics.jsonl").read_bytes() == before
+    assert (recorded_run / "metrics.jsonl").read_bytes() == before
 
 
 def test_without_checkpoints_their_means_are_left_out_and_a_note_says_so(
-    cli: CommandLine, run: Path, tmp_path: Path, unrendered: None
+    cli: CommandLine, recorded_run: Path, tmp_path: Path, unrendered: None
 ) -> None:
     own, out = tmp_path / "own", tmp_path / "out"
-    shutil.copytree(run, own)
+    shutil.copytree(recorded_run, own)
     for name in ("checkpoints", "corpus"):
         shutil.rmtree(own / name)
     valid = write_pairs(tmp_path, "valid", tiny_pairs(10, seed=5))
@@ -347,8 +273,10 @@ def test_without_checkpoints_their_means_are_left_out_and_a_note_says_so(
     assert any("give a validation text, --valid" in note for note in finding.notes)
 
 
-def test_pictures_have_the_numbers_of_the_runs(run: Path, averaged: tuple[Path, Averaged]) -> None:
-    own = Recorded.read(run, "run")
+def test_pictures_have_the_numbers_of_the_runs(
+    recorded_run: Path, averaged: tuple[Path, Averaged]
+) -> None:
+    own = Recorded.read(recorded_run, "run")
     rates = rates_of(own)
     with drawing_style():
         paper, here = draw_rates([(own, rates)]).axes
@@ -396,9 +324,9 @@ def test_a_run_without_bleu_is_drawn_with_its_perplexity(
     ],
 )
 def test_bad_arguments_and_folders_are_refused_in_one_sentence(
-    cli: CommandLine, run: Path, tmp_path: Path, arguments: list[str], error: str
+    cli: CommandLine, recorded_run: Path, tmp_path: Path, arguments: list[str], error: str
 ) -> None:
-    words = [str(run) if word == "RUN" else word for word in arguments]
+    words = [str(recorded_run) if word == "RUN" else word for word in arguments]
     words = [str(tmp_path) if word == "." else word for word in words]
     out = tmp_path / "out"
     assert error in cli("paper", "training", *words, "--out", out).error
