@@ -7,6 +7,7 @@ import shutil
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import (
@@ -24,7 +25,6 @@ from transduce.checkpoints.checkpoint import average_checkpoints, load_tensors
 from transduce.cli import main
 from transduce.config import ModelConfig
 from transduce.errors import BadRun, BadSetting
-from transduce.experiments import checkpoint_means
 from transduce.experiments.checkpoint_means import Averaged, compare_checkpoints
 from transduce.experiments.claims import Trial
 from transduce.experiments.findings import Finding
@@ -39,6 +39,7 @@ from transduce.inspection.style import drawing_style
 from transduce.runs.folder import WEIGHTS, checkpoints
 from transduce.system.files import FILE_MARK
 from transduce.system.progress import Silent
+from transduce.translation.translator import Translator
 
 pytest.importorskip("matplotlib")
 
@@ -62,6 +63,11 @@ QUICK += ["--warmups", "1,4", "--dropouts", "0.1,0.3", *options(SMALL | FEWER | 
 PAIRS = tiny_pairs(4, seed=3)
 SVG = f'<svg xmlns="http://www.w3.org/2000/svg"><desc>{FILE_MARK}</desc></svg>'
 D_MODEL = ModelConfig().d_model  # of the runs that tests write
+
+
+def points(line: Any) -> tuple[list[float], list[float]]:
+    """Return the coordinates of a drawn line."""
+    return line.get_xdata().tolist(), line.get_ydata().tolist()
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +124,7 @@ def test_a_mean_of_checkpoints_is_translated_with_the_mean_of_their_weights(
     for name in ("step-0000008", "mean-3"):
         (texts / f"{name}.txt").unlink()  # as if stopped before them
     used: dict[str, dict[str, list[float]]] = {}
-    load = checkpoint_means.Translator.load
+    load = Translator.load
 
     def noted(folder: Path, **how: str) -> object:
         name = json.loads((folder / "config.json").read_text())["weights"]
@@ -126,7 +132,7 @@ def test_a_mean_of_checkpoints_is_translated_with_the_mean_of_their_weights(
         used[name] = {key: tensor.flatten().tolist() for key, tensor in tensors.items()}
         return load(folder, **how)
 
-    monkeypatch.setattr(checkpoint_means.Translator, "load", noted)
+    monkeypatch.setattr(Translator, "load", noted)
     assert compare_checkpoints(recorded_run, PAIRS, texts, "cpu", Silent()) == before
     last = load_tensors(checkpoints(recorded_run)[-1].path / WEIGHTS)
     mean = average_checkpoints(recorded_run, 3)[0]
@@ -261,7 +267,7 @@ def test_without_checkpoints_their_means_are_left_out_and_a_note_says_so(
     for name in ("checkpoints", "corpus"):
         shutil.rmtree(own / name)
     valid = write_pairs(tmp_path, "valid", tiny_pairs(10, seed=5))
-    command = ["paper", "training", "--run", own, "--out", out]
+    command: list[str | Path] = ["paper", "training", "--run", own, "--out", out]
     finding = finding_of(cli(*command, "--valid", *valid), out)
     assert [table.title for table in finding.tables] == [
         *("At the end of training, with 95% intervals",),
@@ -282,15 +288,15 @@ def test_pictures_have_the_numbers_of_the_runs(
         paper, here = draw_rates([(own, rates)]).axes
         (losses,) = draw_losses({"The run": [own]}).axes
         singles, _ = draw_means({"run": averaged[1]}).axes
-    xs = list(paper.lines[0].get_xdata())
-    assert xs[0] == 1
-    assert 4000 in xs
-    assert xs[-1] > 99_000
-    shown = {int(x): float(y) for x, y in zip(*here.lines[2].get_data(), strict=True)}
-    assert shown == {rate.step: rate.recorded for rate in rates}
-    assert list(here.lines[0].get_ydata()) == [equation_3(step, 16, 4) for step in range(1, 9)]
-    assert list(losses.lines[1].get_ydata()) == own.history.curve("valid_loss", None).y
-    assert list(singles.lines[0].get_xdata()) == list(averaged[1].single)
+    steps, _ = points(paper.lines[0])
+    assert steps[0] == 1
+    assert 4000 in steps
+    assert steps[-1] > 99_000
+    steps, shown = points(here.lines[2])
+    assert dict(zip(steps, shown, strict=True)) == {rate.step: rate.recorded for rate in rates}
+    assert points(here.lines[0])[1] == [equation_3(step, 16, 4) for step in range(1, 9)]
+    assert points(losses.lines[1])[1] == own.history.curve("valid_loss", None).y
+    assert points(singles.lines[0])[0] == list(averaged[1].single)
 
 
 def test_a_run_without_bleu_is_drawn_with_its_perplexity(

@@ -293,7 +293,8 @@ def test_unusable_test_sets_are_refused_before_anything_is_written(
     train = french_files(tmp_path, "train", 20, 1)
     value = value.replace("TSV", str(tmp_path / "a.en-fr.tsv"))
     value = value.replace("DE", str(tmp_path / "a.en-de.tsv"))
-    command = ["paper", "table2", *train, "--systems", "tiny", "--steps", "1", "--device", "cpu"]
+    command: list[str | Path] = ["paper", "table2", *train]
+    command += ["--systems", "tiny", "--steps", "1", "--device", "cpu"]
     error = cli(*command, "--also-test", value, "--out", tmp_path / "out").error
     assert message in error
     assert not (tmp_path / "out").exists()

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from transduce.training.optimizer import learning_rate
 D_MODEL = ModelConfig().d_model  # of the runs that tests write
 
 
-def recorded(folder: Path, rates: dict[int, float], **settings: object) -> Recorded:
+def recorded(folder: Path, rates: dict[int, float], **settings: Any) -> Recorded:
     """Return a run whose log has these learning rates, by step."""
     rows = trained_rows(*rates)
     for row in rows:
