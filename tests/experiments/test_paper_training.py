@@ -28,7 +28,7 @@ from transduce.errors import BadRun, BadSetting
 from transduce.experiments.checkpoint_means import Averaged, compare_checkpoints
 from transduce.experiments.claims import Trial
 from transduce.experiments.findings import Finding
-from transduce.experiments.training import variants_of
+from transduce.experiments.training import save_rarely, variants_of
 from transduce.experiments.training_pictures import draw_losses, draw_means, draw_rates
 from transduce.experiments.training_rates import (
     Recorded,
@@ -189,6 +189,13 @@ def test_only_what_differs_from_the_preset_is_a_variant() -> None:
         variants_of(trial, [0], [])
     with pytest.raises(BadSetting, match="--dropouts 1: expected probabilities"):
         variants_of(trial, [1], [1.0])
+
+
+def test_only_runs_whose_checkpoints_are_compared_save_often() -> None:
+    variants = {"preset": {}, "P_drop-0": {"P_drop": "0"}, "no-cooldown": {"cooldown": "0"}}
+    rarely = {"P_drop": "0", "save_every": "90", "keep": "1"}
+    assert save_rarely(variants, 90, {}) == variants | {"P_drop-0": rarely}
+    assert save_rarely(variants, 90, {"keep": "3"}) == variants
 
 
 def test_variants_are_trained_and_compared(trained: Path) -> None:

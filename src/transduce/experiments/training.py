@@ -81,9 +81,7 @@ def training(
     """
     given = trial.settings
     trial = replace(trial, settings=_defaults(trial.steps) | dict(given))
-    variants = variants_of(trial, warmups, dropouts)
-    for name in variants.keys() - {*AVERAGED} if not {"save_every", "keep"} & given.keys() else ():
-        variants[name] |= {"save_every": str(trial.steps), "keep": "1"}
+    variants = save_rarely(variants_of(trial, warmups, dropouts), trial.steps, given)
     kept = [name for name in AVERAGED if name in variants]
     comparison, results = train_variants(
         "training", trial, data, variants, progress, keep_checkpoints=kept
@@ -200,6 +198,19 @@ def variants_of(
     if cooldown:
         variants[NO_COOLDOWN] = {"cooldown": "0"}
     return variants
+
+
+def save_rarely(
+    variants: Mapping[str, Mapping[str, str]], steps: int, given: Mapping[str, str]
+) -> dict[str, Mapping[str, str]]:
+    """Return variants that save only at their end if their checkpoints are not compared."""
+    if {"save_every", "keep"} & given.keys():
+        return dict(variants)
+    rarely = {"save_every": str(steps), "keep": "1"}
+    return {
+        name: settings if name in AVERAGED else {**settings, **rarely}
+        for name, settings in variants.items()
+    }
 
 
 def _label(name: str) -> str:
