@@ -52,6 +52,7 @@ USES = {
     "paper scaling": ["EN", "DE", "--out", "OUT"],
     "paper positions": ["EN", "DE", "--out", "OUT"],
     "paper smoothing": ["EN", "DE", "--out", "OUT"],
+    "paper training": ["EN", "DE", "--out", "OUT"],
     "paper memory": ["--out", "OUT"],
     "paper all": ["EN", "DE", "--out", "OUT", "--time", "1h"],
     "paper report": ["OUT"],

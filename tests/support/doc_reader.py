@@ -39,7 +39,8 @@ QUICK = {
     "paper scaling": ["--widths", "4", "--d-k", "16", *CLAIM],
     "paper positions": ["--longest", "8", "--most", "5", *CLAIM],
     "paper smoothing": ["--eps", "0,0.3", "--seeds", "1", *CLAIM],
-    "paper memory": ["--hops", "1,2", "--seeds", "1,2", "--steps", "2", "--stories", "70"],
+    "paper training": ["--warmups", "1", "--dropouts", "0.3", "--most", "20", *CLAIM],
+    "paper memory": ["--hops", "1,2", "--seeds", "2", "--steps", "2", "--stories", "70"],
 }
 # Other programs are run unchanged.
 PROGRAMS = (

@@ -30,6 +30,23 @@ def uninterrupted_run(upper_case_pairs: "Files", tmp_path_factory: pytest.TempPa
     return train_small(upper_case_pairs, tmp_path_factory.mktemp("whole") / "run")
 
 
+@pytest.fixture(scope="session")
+def recorded_run(tiny_files: "Files", tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 8 steps that recorded each, with four checkpoints; tests do not change it."""
+    from conftest import TINY, threads_kept
+
+    from transduce.training.train import train
+
+    run = tmp_path_factory.mktemp("recorded") / "run"
+    size = {"d_model": "16", "d_ff": "32", "d_k": "8", "d_v": "8", "warmup_cap": "1"}
+    often = {"steps": "8", "log_every": "1", "save_every": "2", "validate_every": "4"}
+    rates = {"warmup": "4", "cooldown": "0.5", "lr_scale": "0.5"}
+    with threads_kept():
+        settings = TINY | size | often | rates
+        train(*tiny_files, out=run, preset="tiny", settings=settings, device="cpu")
+    return run
+
+
 @pytest.fixture(scope="module")
 def prepared_corpus(tmp_path_factory: pytest.TempPathFactory) -> "tuple[list[Pair], Path]":
     """Three hundred pairs, and the folder of their corpus."""

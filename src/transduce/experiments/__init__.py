@@ -11,12 +11,16 @@ notes on what was scaled down. In reading order:
 - experiment_folder: experiment.json and result.json
 - rows: one training run: its texts, settings and result
 - budget: the budget for a training run, and a schedule that fits it
+- further_tests: more test sets, translated by the same models
 - comparison: several training runs on one corpus, translated and scored the same way
-- table2, table3: earlier models, and variations on the Transformer
+- two_pairs, table2, table3: earlier models, in one pair of languages or two, and variations on the
+  Transformer
 - parser_experiment, table4: constituency parsing
-- claims: code shared by scaling, positions and smoothing
+- claims: code shared by scaling, positions, smoothing and training
 - teacher_forcing: perplexity and accuracy of given translations
 - scaling, positions, smoothing: claims in the paper's text
+- training_rates, checkpoint_means, training_tables, training_pictures, training: learning rate,
+  dropout, and checkpoints averaged
 - memory_training, memory_finding, memory: a predecessor of the Transformer, by number of hops
 - phenomena, figures: Figures 3 to 5
 - all_experiments: everything within a time budget

@@ -1,6 +1,6 @@
 """Code shared by the experiments on the paper's claims: one model, trained in several ways."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,8 +70,12 @@ def train_variants(
     progress: Progress,
     *,
     folder: str = RUNS,
+    keep_checkpoints: Sequence[str] = (),
 ) -> tuple[Comparison, dict[str, Result]]:
-    """Train one model with the settings of each variant; finished ones are not trained again."""
+    """Train one model with the settings of each variant; finished ones are not trained again.
+
+    The caller deletes the checkpoints of the variants in `keep_checkpoints`.
+    """
     shared = trial.shared()
     setup = Setup(
         out=trial.out / folder,
@@ -79,6 +83,7 @@ def train_variants(
         budget=Budget(steps=trial.steps),
         device=trial.device,
         keep_weights=True,
+        keep_checkpoints=keep_checkpoints,
     )
     comparison = Comparison(name=name, setup=setup, settings=shared)
     rows = [

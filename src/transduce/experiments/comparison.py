@@ -23,7 +23,7 @@ from transduce.bench import hardware
 from transduce.bench.flops import flops
 from transduce.config import SearchConfig
 from transduce.corpus.preparation import prepare
-from transduce.corpus.token_files import Corpus, open_corpus
+from transduce.corpus.token_files import Corpus, Split, open_corpus
 from transduce.errors import BadRun, BadSetting
 from transduce.evaluation.metrics import require_tokeniser
 from transduce.evaluation.scores import score
@@ -37,12 +37,13 @@ from transduce.experiments.experiment_folder import (
     save_result,
     write_lines,
 )
-from transduce.experiments.rows import Data, Result, Row
+from transduce.experiments.further_tests import FurtherTests
+from transduce.experiments.rows import Data, Result, Row, Text
 from transduce.experiments.side_by_side import run_side_by_side
 from transduce.experiments.statistics import SAMPLES, Resampled
 from transduce.model.architecture import count_parameters
 from transduce.presets import find_preset
-from transduce.runs.folder import RunConfig, delete_weights, last_checkpoint
+from transduce.runs.folder import MODEL, RunConfig, delete_weights, last_checkpoint
 from transduce.runs.history import History, read_history
 from transduce.system.devices import choose_device
 from transduce.system.files import delete, require_regular
@@ -72,6 +73,8 @@ class Setup:
     settings: Mapping[str, str] = field(default_factory=dict)
     device: str = "auto"
     keep_weights: bool = False
+    keep_checkpoints: Sequence[str] = ()  # rows whose checkpoints the caller deletes later
+    further: Mapping[str, Text] = field(default_factory=dict)  # more test sets, by name
     gather: bool = False  # report finished rows and train nothing
     until: float | None = None  # a `time.monotonic` time after which no row is started
     jobs: int = 1  # rows trained side by side
@@ -98,9 +101,16 @@ class Comparison:
         """The texts."""
         return self.setup.data
 
+    @property
+    def further_tests(self) -> FurtherTests:
+        """The test sets beside that of the table."""
+        return FurtherTests(self.folder, self.setup.further, self.data)
+
     def open_and_run(self, rows: Sequence[Row], progress: Progress) -> None:
         """Create or continue the folder; train, translate and score rows unless only gathering."""
+        self.further_tests.check()
         self.open(rows)
+        self.further_tests.open(progress)
         if not self.setup.gather:
             self.run(rows, progress)
 
@@ -163,6 +173,9 @@ class Comparison:
         unfinished = [row for row in rows if self.result(row) is None]
         if done := len(rows) - len(unfinished):
             progress.say(f"{done} of {len(rows)} rows are finished already")
+            for row in rows:
+                if row not in unfinished:
+                    self._translate_further(self.folder / row.name, progress)
         if not unfinished:
             return
         if world_size() > 1:
@@ -206,15 +219,14 @@ class Comparison:
 
     def test_pairs(self) -> list[tuple[str, str]]:
         """Return the sentences to translate and their references."""
-        if text := self.data.test or self.data.valid:
-            return list(read_pairs(*text))
+        return list(read_pairs(*self.data.test)) if self.data.test else self.valid_pairs()
+
+    def valid_pairs(self) -> list[tuple[str, str]]:
+        """Return the validation pairs: the given ones, or those held out from the training text."""
+        if self.data.valid:
+            return list(read_pairs(*self.data.valid))
         corpus = self.corpus()
-        codec = corpus.codec
-        pairs = [corpus.valid.pair(number) for number in range(len(corpus.valid))]
-        return [
-            (codec.source.decode(source.tolist()), codec.target.decode(target.tolist()))
-            for source, target in pairs
-        ]
+        return decode_pairs(corpus, corpus.valid)
 
     def run_row(self, row: Row, progress: Progress) -> None:
         """Train, translate and score one row, whose token files are prepared."""
@@ -236,10 +248,11 @@ class Comparison:
         outputs = self._translate(run, [source for source, _ in self.test_pairs()], progress)
         free_memory()
         write_lines(run / TRANSLATIONS, outputs)
+        self._translate_further(run, progress)
         result = self._measure(row, run, corpus, outputs)
         save_result(run, result)
-        for name in ONLY_FOR_TRAINING:
-            delete(run / name)
+        if row.name not in self.setup.keep_checkpoints:
+            delete_checkpoints(run)
         if not self.setup.keep_weights:
             delete_weights(run, "`transduce paper` deleted them; --keep-weights keeps them")
         progress.say(
@@ -264,6 +277,16 @@ class Comparison:
         free_memory()
         progress.say(f"{row.name} makes about {pluralize(steps, 'step')} in {self.setup.budget}")
         return schedule(steps, config.train, self.validations, self.saves) | dict(row.settings)
+
+    def _translate_further(self, run: Path, progress: Progress) -> None:
+        """Translate the further test sets, unless that is done or the weights were deleted."""
+        tests = self.further_tests
+        for name in tests.missing(run) if (run / MODEL).exists() else ():
+            progress.say(f"{run.name}: {name}")
+            write_lines(
+                tests.translations(run, name), self._translate(run, tests.sources(name), progress)
+            )
+            free_memory()
 
     def _translate(self, run: Path, sources: Sequence[str], progress: Progress) -> list[str]:
         translator = Translator.load(run, device=self.setup.device, engine="torch")
@@ -313,6 +336,23 @@ class Comparison:
             curve=curve,
             machine=machine,
         )
+
+
+def decode_pairs(corpus: Corpus, split: Split, most: int | None = None) -> list[tuple[str, str]]:
+    """Return the pairs of a split as text; with `most`, that many, evenly spaced."""
+    count = len(split) if most is None else min(most, len(split))
+    codec = corpus.codec
+    pairs = [split.pair(number * len(split) // count) for number in range(count)]
+    return [
+        (codec.source.decode(source.tolist()), codec.target.decode(target.tolist()))
+        for source, target in pairs
+    ]
+
+
+def delete_checkpoints(run: Path) -> None:
+    """Delete what only further training needs."""
+    for name in ONLY_FOR_TRAINING:
+        delete(run / name)
 
 
 def validations(history: History) -> list[dict[str, float]]:

@@ -1,6 +1,9 @@
 """The numbers of the paper's Tables 2 to 4."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from transduce.text.languages import language_code
 
 
 class System(NamedTuple):
@@ -25,6 +28,30 @@ TABLE_2 = (
     System("Transformer, base", 27.3, 38.1, 3.3e18, 3.3e18),
     System("Transformer, big", 28.4, 41.8, 2.3e19, 2.3e19),
 )
+
+
+class Pair(NamedTuple):
+    """A pair of languages in Table 2."""
+
+    name: str
+    vocabulary: int  # subwords (5.1)
+
+    def bleu(self, system: System) -> float | None:
+        """Return a system's BLEU; None if the table has none."""
+        return system.en_de if self == EN_DE else system.en_fr
+
+    def flops(self, system: System) -> float | None:
+        """Return the FLOPs of a system's training; None if the table has none."""
+        return system.flops_en_de if self == EN_DE else system.flops_en_fr
+
+
+EN_DE, EN_FR = Pair("en-de", 37_000), Pair("en-fr", 32_000)
+
+
+def papers_pair(languages: Sequence[str]) -> Pair | None:
+    """Return the paper's pair with these languages, in either direction; None if it has none."""
+    codes = sorted(map(language_code, languages))
+    return next((pair for pair in (EN_DE, EN_FR) if codes == sorted(pair.name.split("-"))), None)
 
 
 class Variation(NamedTuple):

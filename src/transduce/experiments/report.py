@@ -14,8 +14,8 @@ from transduce.experiments.findings import Finding, Picture, Table
 from transduce.system.files import refuse_foreign_file, write_text_file
 
 ORDER = (
-    *("table1", "table2", "table3", "table4", "figures"),
-    *("scaling", "positions", "smoothing", "memory"),
+    *("table1", "table2", "table2_en_fr", "table3", "table4", "figures"),
+    *("scaling", "positions", "smoothing", "training", "memory"),
 )
 TITLE = "“Attention Is All You Need”, measured"
 LEAD = (

@@ -4,6 +4,7 @@ All models are trained by the same trainer, decoded by the same search and score
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.errors import BadSetting
@@ -11,14 +12,17 @@ from transduce.experiments.budget import Budget, describe_schedule, describe_wei
 from transduce.experiments.comparison import Comparison, Setup
 from transduce.experiments.drawing import add_pictures, log_y_axis, panels
 from transduce.experiments.findings import Finding, Table
-from transduce.experiments.paper_numbers import TABLE_2, System
+from transduce.experiments.further_tests import further_notes, further_table
+from transduce.experiments.paper_numbers import EN_FR, TABLE_2, Pair, System, papers_pair
 from transduce.experiments.rows import Result, Row
 from transduce.experiments.statistics import Resampled
+from transduce.experiments.two_pairs import Side, beside_table, describe_beside, read_side
 from transduce.inspection.style import COLOURS, drawable
 from transduce.presets import find_preset
 from transduce.system.devices import choose_device
 from transduce.system.formatting import format_duration
 from transduce.system.progress import Progress
+from transduce.text.languages import language_code
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,13 +52,22 @@ def systems_for(device: str) -> Sequence[str]:
     return SYSTEMS["cuda" if choose_device(device).type == "cuda" else "cpu"]
 
 
-def table2(setup: Setup, systems: Sequence[str], progress: Progress) -> Finding:
-    """Train the systems, which are presets; the others are compared with the first."""
+def table2(
+    setup: Setup, systems: Sequence[str], progress: Progress, *, beside: Path | None = None
+) -> Finding:
+    """Train the systems, which are presets; the others are compared with the first.
+
+    `beside` is the folder of another Table 2, for another pair of languages: both are shown in one
+    table.
+    """
     names = list(dict.fromkeys(systems or systems_for(setup.device)))
     if len(names) > len(COLOURS):
         raise BadSetting(f"{len(names)} systems: expected at most {len(COLOURS)}, to draw them")
+    languages = setup.data.pair()
+    other = read_side(beside, languages) if beside is not None else None
     shared = {"average": str(AVERAGED), "keep": str(AVERAGED), "timed": "steps"}
-    shared |= setup.budget.settings() | dict(setup.settings)
+    shared |= setup.budget.settings() | papers_subwords(languages, setup.settings)
+    shared |= dict(setup.settings)
     comparison = Comparison(
         name="table2",
         setup=setup,
@@ -68,8 +81,25 @@ def table2(setup: Setup, systems: Sequence[str], progress: Progress) -> Finding:
     results = comparison.results(rows)
     if names[0] not in results:
         note = f"{names[0]}, which the others are compared with, is not finished yet."
-        return Finding(name="table2", title=TITLE, said=SAID, notes=(note,))
-    return make_finding(results, comparison.resample(results), setup.budget)
+        return Finding(
+            name=finding_name(languages), title=_title(languages), said=SAID, notes=(note,)
+        )
+    return make_finding(comparison, results, setup.budget, other)
+
+
+def finding_name(languages: Sequence[str]) -> str:
+    """Return the name of the finding: both of the paper's pairs may be in one report."""
+    return "table2_en_fr" if papers_pair(languages) == EN_FR else "table2"
+
+
+def papers_subwords(languages: Sequence[str], settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the setting for the subwords of the paper: word pieces for French (5.1).
+
+    Settings that choose the subwords, or that need byte pairs, take precedence.
+    """
+    chosen = {"subwords", "bpe_dropout"} & settings.keys()
+    word_pieces = papers_pair(languages) == EN_FR and not chosen
+    return {"subwords": "wordpiece"} if word_pieces else {}
 
 
 def row_of(name: str, shared: Mapping[str, str], budget: Budget) -> Row:
@@ -80,32 +110,48 @@ def row_of(name: str, shared: Mapping[str, str], budget: Budget) -> Row:
     return Row(name=name, preset=name, settings=fitting | dict(shared))
 
 
-def make_finding(results: Mapping[str, Result], resampled: Resampled, budget: Budget) -> Finding:
+def make_finding(
+    comparison: Comparison,
+    results: Mapping[str, Result],
+    budget: Budget,
+    other: Side | None = None,
+) -> Finding:
     """Compare the systems with each other and with the paper's systems."""
-    first = next(iter(results))
+    first, languages = next(iter(results)), comparison.data.pair()
+    pair, resampled = papers_pair(languages), comparison.resample(results)
     quality = Table(
         f"How well each translates, trained for {budget}",
         (
             *("system", "BLEU", "95% interval", f"to {first}", "interval", "PPL"),
-            *("the paper's", "paper: BLEU en-de", "paper: to its Transformer"),
+            *(("the paper's", f"paper: BLEU {pair.name}") if pair else ()),
+            *(("paper: to its Transformer",) if pair else ()),
         ),
-        tuple(_quality(result, results[first], resampled) for result in results.values()),
+        tuple(_quality(result, results[first], resampled, pair) for result in results.values()),
     )
     cost = Table(
         "What that took",
         (
             *("system", "params (M)", "steps", "time", "target tokens/s"),
-            *("FLOPs, counted", "FLOPs, time x rate", "paper: FLOPs en-de"),
+            *("FLOPs, counted", "FLOPs, time x rate"),
+            *((f"paper: FLOPs {pair.name}",) if pair else ()),
         ),
-        tuple(map(_cost, results.values())),
+        tuple(_cost(result, pair) for result in results.values()),
     )
+    tables, notes = [quality, cost], _verdict(first, results, resampled)
+    if further := comparison.further_tests.names:
+        tables.insert(1, further_table(comparison.further_tests, results, languages[1]))
+        notes += further_notes(comparison.further_tests, results, further)
+    if other is not None:
+        ours = Side(languages, dict(results), resampled)
+        tables.insert(1, beside_table(ours, other, papers_system))
+        notes += describe_beside(ours, other)
     caption = "Perplexity and BLEU (greedy) of the validation set over the time spent in steps."
     finding = Finding(
-        name="table2",
-        title=TITLE,
+        name=finding_name(languages),
+        title=_title(languages),
         said=SAID,
-        tables=(quality, cost, papers_table()),
-        notes=(*_verdict(first, results, resampled), *_notes(results, budget)),
+        tables=(*tables, papers_table()),
+        notes=(*notes, *_notes(results, budget, languages)),
         data={
             "results": {name: result.brief for name, result in results.items()},
             "curves": {name: result.curve for name, result in results.items()},
@@ -113,6 +159,12 @@ def make_finding(results: Mapping[str, Result], resampled: Resampled, budget: Bu
         },
     )
     return add_pictures(finding, {caption: lambda: draw(results)})
+
+
+def _title(languages: Sequence[str]) -> str:
+    if papers_pair(languages) != EN_FR:
+        return TITLE
+    return TITLE.replace("Table 2:", "Table 2 for English and French:")
 
 
 def papers_table() -> Table:
@@ -140,28 +192,33 @@ def estimate_flops(result: Result) -> float | None:
     return None if rate is None else result.seconds * float(rate)
 
 
-def _quality(result: Result, first: Result, resampled: Resampled) -> tuple[str, ...]:
-    difference = interval = gap = ""
-    paper, papers_first = papers_system(result), papers_system(first)
+def _quality(
+    result: Result, first: Result, resampled: Resampled, pair: Pair | None
+) -> tuple[str, ...]:
+    difference = interval = ""
     if result.name != first.name:
         difference = f"{result.bleu - first.bleu:+.2f}"
         low, high = resampled.difference(result.name, first.name)
         interval = f"{low:+.2f} to {high:+.2f}"
-    if paper != papers_first and paper.en_de and papers_first.en_de:
-        gap = f"{paper.en_de - papers_first.en_de:+.2f}"
-    return (
+    ours = (
         *(result.name, f"{result.bleu:.2f}", f"{result.low:.2f} to {result.high:.2f}"),
         *(difference, interval, f"{result.perplexity:.2f}"),
-        *(paper.name, _number(paper.en_de), gap),
     )
+    if pair is None:
+        return ours
+    paper, papers_first = papers_system(result), papers_system(first)
+    bleu, of_first, gap = pair.bleu(paper), pair.bleu(papers_first), ""
+    if paper != papers_first and bleu and of_first:
+        gap = f"{bleu - of_first:+.2f}"
+    return (*ours, paper.name, _number(bleu), gap)
 
 
-def _cost(result: Result) -> tuple[str, ...]:
+def _cost(result: Result, pair: Pair | None) -> tuple[str, ...]:
     return (
         *(result.name, f"{result.parameters / 1e6:.1f}", f"{result.steps:,}"),
         *(format_duration(result.seconds), f"{result.tokens_per_second:,.0f}"),
         *(_flops(result.flops), _flops(estimate_flops(result))),
-        _flops(papers_system(result).flops_en_de),
+        *((_flops(pair.flops(papers_system(result))),) if pair else ()),
     )
 
 
@@ -180,9 +237,9 @@ def _verdict(first: str, results: Mapping[str, Result], resampled: Resampled) ->
     return [f"{first} is {'; '.join(comparisons)}; 95% intervals of paired samples."]
 
 
-def _notes(results: Mapping[str, Result], budget: Budget) -> list[str]:
+def _notes(results: Mapping[str, Result], budget: Budget, languages: tuple[str, str]) -> list[str]:
     """Describe what was scaled down and how the numbers were counted."""
-    first = next(iter(results.values()))
+    first, pair = next(iter(results.values())), papers_pair(languages)
     equal = (
         f"Equal time: {budget} of steps each; validating, saving and translating do not count, "
         "compiling kernels does."
@@ -193,8 +250,9 @@ def _notes(results: Mapping[str, Result], budget: Budget) -> list[str]:
     scaled = (
         f"Scaled down: {first.recipe['batch_tokens']:,} tokens per side in a step (the paper: "
         f"25,000), {min(passes):.1f} to {max(passes):.1f} passes over the training text, a "
-        f"vocabulary of {first.model['target_vocabulary']:,} (37,000); the paper's base model "
-        "trained for 12 hours on 8 GPUs."
+        f"vocabulary of {first.model['target_vocabulary']:,}"
+        f"{f' ({pair.vocabulary:,})' if pair else ''}; the paper's base model trained for 12 hours "
+        "on 8 GPUs."
     )
     evaluated = (
         f"Beam 4, alpha 0.6, {describe_weights(first.recipe)} (of the first, one every "
@@ -206,8 +264,35 @@ def _notes(results: Mapping[str, Result], budget: Budget) -> list[str]:
         "estimated as in the paper, time x a sustained rate, here that of a large matrix product "
         "on this machine."
     )
-    others = "The paper's numbers are from other data: compare ranks and gaps, not values."
-    return [equal, scaled, describe_schedule(first.recipe, budget), evaluated, counted, others]
+    scheduled = describe_schedule(first.recipe, budget)
+    others = _about_papers_numbers(languages, str(first.recipe["subwords"]))
+    return [equal, scaled, scheduled, evaluated, counted, *others]
+
+
+def _about_papers_numbers(languages: tuple[str, str], subwords: str) -> list[str]:
+    """Say how far the paper's numbers can be compared with ours."""
+    pair, between = papers_pair(languages), "-".join(languages)
+    unknown = (
+        "None of the paper's numbers is next to ours, because the languages of the texts are not "
+        "known: give them, such as `--languages en-de`."
+    )
+    other = (
+        f"The paper has no numbers for {between}: it translates English to German and English to "
+        "French."
+    )
+    if pair is None:
+        return [unknown if languages == ("src", "tgt") else other]
+    notes = []
+    if pair == EN_FR:
+        kind = "word pieces" if subwords == "wordpiece" else "byte pairs"
+        agree = "as in the paper" if subwords == "wordpiece" else "the paper: word pieces"
+        notes.append(f"The subwords are {kind} ({agree}, for French).")
+    if language_code(languages[0]) != "en":
+        notes.append(f"The paper's numbers are for {pair.name}, the opposite direction.")
+    return [
+        *notes,
+        "The paper's numbers are from other data: compare ranks and gaps, not values.",
+    ]
 
 
 def _number(value: float | None) -> str:

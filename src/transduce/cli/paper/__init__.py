@@ -1,6 +1,7 @@
 """`transduce paper`: one file per experiment, and shared modules.
 
-- `table1` to `table4`, `figures`, `scaling`, `positions`, `smoothing`, `memory`: the experiments
+- `table1` to `table4`, `figures`, `scaling`, `positions`, `smoothing`, `training`, `memory`: the
+  experiments
 - `all_`, `report`: run all experiments; write a report of the results
 - `options`, `printing`: shared options; printing a finding
 """
@@ -20,6 +21,7 @@ from transduce.cli.paper import (
     table2,
     table3,
     table4,
+    training,
 )
 
 app = typer.Typer(help="Reproduce the paper's tables, figures and claims.", no_args_is_help=True)
@@ -27,15 +29,7 @@ app = typer.Typer(help="Reproduce the paper's tables, figures and claims.", no_a
 
 add_commands(
     app,
-    table1,
-    table2,
-    table3,
-    table4,
-    figures,
-    scaling,
-    positions,
-    smoothing,
-    memory,
-    all_,
-    report,
+    *(table1, table2, table3, table4, figures),
+    *(scaling, positions, smoothing, training, memory),
+    *(all_, report),
 )
