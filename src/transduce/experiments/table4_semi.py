@@ -266,8 +266,8 @@ def _unseen(experiment: SemiSupervised, result: SemiResult) -> tuple[str, ...]:
     return (
         (
             f"The unseen articles are the last {pluralize(unseen.sentences, 'tree')} of "
-            f"{experiment.base.train.name}: no parser saw them, neither as trees nor as raw text. An "
-            "article in which a cut lies is on both sides of it."
+            f"{experiment.base.train.name}: no parser saw them, neither as trees nor as raw text. "
+            "An article in which a cut lies is on both sides of it."
         ),
     )
 

@@ -94,7 +94,7 @@ class Summary:
     parsed_words: int
     kept_words: int
     confidence: float  # the lowest of a kept tree: the geometric mean probability of its symbols
-    sha256: str  # of automatic.trees
+    trees_sha256: str  # of automatic.trees
     quality: dict[str, Quality]  # of the trees kept, discarded and all; empty without gold trees
 
     @classmethod
@@ -147,7 +147,7 @@ class AutomaticTrees:
             summary = Summary.from_json(**fields)
         except TypeError as error:
             raise BadRun(f"{self.folder / SUMMARY} is damaged: {error}") from None
-        if not require_regular(self.trees).exists() or sha256(self.trees) != summary.sha256:
+        if not require_regular(self.trees).exists() or sha256(self.trees) != summary.trees_sha256:
             raise BadRun(
                 f"{self.trees} is damaged or missing: it is not the file that was written; delete "
                 f"{self.folder} to parse the text again"
@@ -253,8 +253,8 @@ class AutomaticTrees:
         if not kept.any():
             raise BadInput(
                 f"the parsers agree on none of {pluralize(len(kept), 'sentence')} to "
-                f"{self.agreement:g}: expected raw text like the trees, parsers trained for longer, "
-                "or a lower --agreement"
+                f"{self.agreement:g}: expected raw text like the trees, parsers trained for "
+                "longer, or a lower --agreement"
             )
         words: Counter[str] = Counter()
         scores: dict[str, list[TreeScore]] = {"kept": [], "discarded": []}
@@ -284,7 +284,7 @@ class AutomaticTrees:
             parsed_words=words.total(),
             kept_words=words["kept"],
             confidence=math.exp(float(confidence[kept].min())),
-            sha256=sha256(self.trees),
+            trees_sha256=sha256(self.trees),
             quality=quality,
         )
 
