@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from conftest import CommandLine, options, snapshot
 from small_training import Killed
 
@@ -13,6 +14,7 @@ from transduce.errors import BadRun
 from transduce.experiments.experiment_folder import RESULT
 from transduce.experiments.findings import Finding
 from transduce.experiments.parser_experiment import GOLD, PARSED, ParserExperiment
+from transduce.experiments.semi_budget import within
 from transduce.experiments.semi_supervised import (
     GOLD_TREES,
     REST_TREES,
@@ -260,3 +262,22 @@ def test_without_raw_text_the_folder_is_as_before(
         *("experiment", "format", "inputs", "masked", "preset", "settings", "sha256")
     ]
     assert RunConfig.load(out / "parser").search.beam == 21
+
+
+def test_a_time_is_divided_among_three_parsers_and_the_raw_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = dataclasses.replace(make(tmp_path).base, settings={"h": "2"}, beam=None)
+    small = within(base, 1_200.0)
+    assert small.base.settings == {"seconds": "200", "h": "2"}
+    assert (small.base.preset, small.base.beam) == ("parse-tiny", 4)
+    assert small.raw.lines == 1_200 * 0.2 * 24 / 2
+    assert within(base, 1_200.0) == small
+    monkeypatch.setattr(
+        "transduce.experiments.semi_budget.choose_device", lambda device: torch.device("cuda")
+    )
+    large = within(base, 1_200.0)
+    assert (large.base.preset, large.base.beam) == ("parse-small", None)
+    assert large.raw.lines is None
+    small.raw.check()
+    large.raw.check()
