@@ -262,12 +262,13 @@ def test_changed_parsers_text_or_search_are_refused(
     runs: list[Path], raw: RawText, tmp_path: Path
 ) -> None:
     work = interrupted(tmp_path / "out", runs, raw)
-    for changes, error in [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"parsers": runs[:1]}, "was started with other parsers"),
         ({"beam": 3}, "was started with another beam than 3"),
         ({"lines": 7}, "with another most number of lines"),
         ({"texts": (raw, raw)}, "was started with other raw text"),
-    ]:
+    ]
+    for changes, error in cases:
         with pytest.raises(BadRun, match=error):
             dataclasses.replace(work, **changes).run(())
     raw.path.write_text("a dog .\n")

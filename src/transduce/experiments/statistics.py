@@ -73,11 +73,8 @@ class BracketCounts:
 
     @classmethod
     def of(cls, scores: Sequence[TreeScore]) -> Self:
-        """Count the brackets that EVALB counts: a sentence with other words has none."""
-        rows = [
-            (score.matched, score.gold + score.guessed) if score.status == 0 else (0, 0)
-            for score in scores
-        ]
+        """Count the brackets that EVALB counts: a sentence that is an error has none."""
+        rows = [(score.matched, score.gold + score.guessed) for score in scores]
         return cls(np.array(rows, dtype=np.float64).reshape(-1, 2))
 
     def score(self, times: Counts, /) -> float:
