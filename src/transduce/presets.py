@@ -186,6 +186,21 @@ PARSING = {
         validate_every=1_000,
         validate_bleu=0,
     ),
+    # For a CPU and a few minutes.
+    "parse-tiny": small(
+        ModelConfig(N=2, d_model=128, d_ff=512, h=4, d_k=32, d_v=32, max_len=512),
+        steps=8_000,
+        warmup=400,
+        batch_tokens=1_000,
+        vocabulary=2_000,
+        lr_scale=0.7,
+        max_skew=100,
+        save_every=200,
+        keep=4,
+        average=4,
+        validate_every=500,
+        validate_bleu=0,
+    ),
 }
 
 # Not the paper's model: what improved on `base` at the same size since 2017, each a setting of its

@@ -1,13 +1,24 @@
 """Ranks and bootstrap samples, compared with values computed by hand and by numpy."""
 
 import math
+import random
 
 import numpy as np
 import pytest
 
 from transduce.evaluation.bootstrap import bootstrap_samples, percentile_interval
 from transduce.evaluation.scores import bleu, score
-from transduce.experiments.statistics import Estimate, Resampled, mean_over_seeds, ranks, spearman
+from transduce.experiments.statistics import (
+    Estimate,
+    Resampled,
+    ResampledF1,
+    mean_over_seeds,
+    ranks,
+    spearman,
+)
+from transduce.parsing.evaluation import score_tree, summarize
+from transduce.parsing.trees import Tree
+from treebank import perturbed, trees
 
 REFERENCES = [f"the {animal} sees the {thing} today ." for animal in "abcdefgh" for thing in "xyz"]
 GOOD = [
@@ -130,3 +141,41 @@ def test_the_interval_over_seeds_is_students() -> None:
     assert estimate.high - 2 == pytest.approx(4.303 / math.sqrt(3))
     assert 2 - estimate.low == pytest.approx(4.303 / math.sqrt(3))
     assert mean_over_seeds([5.0]) == Estimate(5, 5, 5)
+
+
+def changed(tree: Tree, seed: int) -> Tree:
+    return perturbed(tree, random.Random(seed))
+
+
+def test_the_f1_of_samples_is_evalbs() -> None:
+    """Samples are scored tree by tree; some guesses have other words and are errors."""
+    gold = trees(30)
+    guesses = {
+        "a": [changed(tree, number) for number, tree in enumerate(gold)],
+        "b": [changed(changed(tree, number), 99 - number) for number, tree in enumerate(gold)],
+    }
+    scores = {
+        name: [score_tree(*pair) for pair in zip(gold, found, strict=True)]
+        for name, found in guesses.items()
+    }
+    assert any(score.status for each in scores.values() for score in each)
+    found = ResampledF1(scores, samples=60)
+    by_hand: dict[str, list[float]] = {"a": [], "b": []}
+    for times in bootstrap_samples(len(gold), 60):
+        chosen = np.repeat(np.arange(len(gold)), times).tolist()
+        for name, each in by_hand.items():
+            each.append(summarize(scores[name][i] for i in chosen).f1)
+    for name, each in by_hand.items():
+        estimate = found.estimate(name)
+        assert estimate.value == pytest.approx(summarize(scores[name]).f1)
+        assert (estimate.low, estimate.high) == pytest.approx(percentile_interval(each))
+    differences = [b - a for a, b in zip(*by_hand.values(), strict=True)]
+    expected = percentile_interval(differences)
+    assert found.difference("b", "a") == pytest.approx(expected, abs=0.005)
+    assert found.difference("a", "a") == (0, 0)
+
+
+def test_the_f1_without_brackets_is_zero() -> None:
+    (score,) = [score_tree(tree, None) for tree in trees(1)]
+    found = ResampledF1({"none": [score, score]}, samples=40)
+    assert found.estimate("none").show() == "0.00 (0.00 to 0.00)"

@@ -87,7 +87,12 @@ def write_lines(path: Path, lines: Iterable[object]) -> None:
 
 def _settings(shared: Mapping[str, Any]) -> dict[str, Any]:
     single = {name: shared[name] for name in ("preset", "masked") if name in shared}
-    return {**single, **shared["settings"], **shared.get("search", {})}
+    return {
+        **single,
+        **shared["settings"],
+        **shared.get("search", {}),
+        **shared.get("options", {}),
+    }
 
 
 def _change(name: str, old: object, new: object) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from transduce.bench import hardware
 from transduce.checkpoints.checkpoint import average_checkpoints, load_tensors, save_model
+from transduce.config import SearchConfig
 from transduce.corpus.inputs import InputFile
 from transduce.errors import BadInput
 from transduce.experiments.budget import schedule
@@ -34,7 +35,7 @@ from transduce.model.architecture import count_parameters
 from transduce.parsing.evaluation import CUTOFF, Parseval, score_tree, summarize
 from transduce.parsing.parser import Parser
 from transduce.parsing.sequences import replace_tags
-from transduce.parsing.training import PRESET, train_parser
+from transduce.parsing.training import PRESET, SEARCH, train_parser
 from transduce.parsing.trees import TOP, Tree, normalize, parse_trees, read_trees
 from transduce.presets import find_preset
 from transduce.runs.folder import RunConfig, last_checkpoint
@@ -63,6 +64,11 @@ class Scores:
     seconds: float
 
 
+def scores_from_json(fields: dict[str, Any]) -> Scores:
+    """Make scores from the fields in a file."""
+    return Scores(**fields | {name: Parseval(**fields[name]) for name in ("all", "short")})
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """The result of the experiment."""
@@ -82,9 +88,16 @@ class Result:
     @classmethod
     def from_json(cls, *, valid: dict[str, Any], test: dict[str, Any], **fields: Any) -> Self:
         """Make a result from the fields in result.json."""
-        for scores in (valid, test):
-            scores |= {name: Parseval(**scores[name]) for name in ("all", "short")}
-        return cls(valid=Scores(**valid), test=Scores(**test), **fields)
+        return cls(valid=scores_from_json(valid), test=scores_from_json(test), **fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The weights that were chosen on the validation trees."""
+
+    candidates: dict[str, float]  # F1, by weights
+    chosen: str
+    valid: Scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +111,7 @@ class ParserExperiment:
     preset: str = PRESET
     settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
     masked: bool = False
+    beam: int | None = None  # for validation and test trees; None: the paper's
     device: str = "auto"
 
     @property
@@ -108,71 +122,116 @@ class ParserExperiment:
 
     def open(self, progress: Progress) -> None:
         """Create the folder, or refuse one that was created with a different setup."""
+        self.open_with({}, [], progress)
+
+    def open_with(
+        self, options: Mapping[str, Any], more: Sequence[InputFile], progress: Progress
+    ) -> None:
+        """Create or continue the folder of an experiment with further options and files."""
         for file in self.files:
             if not file.path.is_file():
                 problem = "is not a file" if file.path.exists() else "does not exist"
                 raise BadInput(f"{file.path} {problem}: expected a file of trees")
+        files, shared = [*self.files, *more], self._shared(options)
         if (self.folder / EXPERIMENT).exists():
-            require_same(self.folder, self._shared(), self.files)
+            require_same(self.folder, shared, files)
             return
         configure(find_preset(self.preset), self.settings, None)
+        self.search.check()
         require_new(self.folder)
         choose_device(self.device)
         for file in self.files:  # bad trees are reported before anything is trained
             with progress.track(f"reading {file.path}", None, "trees") as advance:
                 for _ in read_trees(file.path):
                     advance(1)
-        begin(self.folder, self._shared(), self.files)
+        begin(self.folder, shared, files)
 
-    def _shared(self) -> dict[str, Any]:
+    def _shared(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        more = dict(options) | ({} if self.beam is None else {"beam": self.beam})
         return {
             "experiment": "table4",
             "preset": self.preset,
             "masked": self.masked,
             "settings": dict(sorted(self.settings.items())),
+            **({"options": more} if more else {}),
         }
 
-    def scheduled_settings(self) -> dict[str, str]:
+    @property
+    def search(self) -> SearchConfig:
+        """The search for validation and test trees."""
+        return SEARCH if self.beam is None else SEARCH.replace(beam=self.beam)
+
+    def scheduled_settings(self, settings: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the settings; if the number of steps is set, with a schedule that fits it."""
-        if "steps" not in self.settings:
-            return dict(self.settings)
-        _, config = configure(find_preset(self.preset), self.settings, None)
+        settings = dict(self.settings if settings is None else settings)
+        if "steps" not in settings:
+            return settings
+        _, config = configure(find_preset(self.preset), settings, None)
         assert config.steps is not None
         fitting = schedule(config.steps, config, VALIDATIONS, SAVES)
-        if RATES & self.settings.keys():
+        if RATES & settings.keys():
             fitting = {name: value for name, value in fitting.items() if name not in RATES}
-        return {**fitting, **self.settings}
+        return {**fitting, **settings}
 
     def run(self, progress: Progress) -> Result:
         """Train and score the parser unless that is done already; return the result."""
         if (self.folder / RESULT).exists():
             return read_result(self.folder, Result.from_json)
-        run = train_parser(
-            self.train,
-            out=self.folder / PARSER,
+        run = self.train_run(self.folder / PARSER, self.train, progress)
+        with signals_as_interrupt():
+            weights = self.choose_weights(run, progress)
+            gold = gold_trees(self.test)
+            guesses, test = self.score([run], gold, "test", progress)
+        write_lines(self.folder / GOLD, gold)
+        write_lines(self.folder / PARSED, guesses)
+        result = self.describe(run, self.train, weights, test)
+        save_result(self.folder, result)
+        return result
+
+    def train_run(
+        self,
+        run: Path,
+        trees: Path,
+        progress: Progress,
+        *,
+        settings: Mapping[str, str] | None = None,
+        automatic: Path | None = None,
+        weight: float = 1.0,
+    ) -> Path:
+        """Train a parser in a run folder, by default with the settings of the experiment."""
+        return train_parser(
+            trees,
+            out=run,
             valid=self.valid,
             masked=self.masked,
+            automatic=automatic,
+            weight=weight,
             preset=self.preset,
-            settings=self.scheduled_settings(),
+            settings=self.scheduled_settings(settings),
             device=self.device,
             progress=progress,
         )
-        with signals_as_interrupt():
-            candidates, chosen, valid = self._choose_weights(run, progress)
-            gold = gold_trees(self.test)
-            parser = Parser.load(run, device=self.device)
-            guesses, test = score_parser(parser, gold, "test", progress)
-        write_lines(self.folder / GOLD, gold)
-        write_lines(self.folder / PARSED, guesses)
+
+    def score(
+        self, runs: Sequence[Path], gold: Sequence[Tree], what: str, progress: Progress
+    ) -> tuple[list[Tree], Scores]:
+        """Score a parser, or an ensemble of parsers that search jointly; see `score_parser`."""
+        first, *others = runs
+        parser = Parser.load(first, others=others, device=self.device)
+        parser.config = dataclasses.replace(parser.config, search=self.search)
+        return score_parser(parser, gold, what, progress)
+
+    def describe(self, run: Path, trees: Path, weights: Weights, test: Scores) -> Result:
+        """Return the result of a parser that was trained on some trees."""
         config, newest = RunConfig.load(run), last_checkpoint(run)
         assert newest is not None
         state = newest.state()
-        result = Result(
-            candidates=candidates,
-            chosen=chosen,
-            valid=valid,
+        return Result(
+            candidates=weights.candidates,
+            chosen=weights.chosen,
+            valid=weights.valid,
             test=test,
-            trees=sum(1 for _ in read_trees(self.train)),
+            trees=sum(1 for _ in read_trees(trees)),
             parameters=count_parameters(config.model),
             steps=state["step"],
             seconds=state["seconds"],
@@ -180,25 +239,22 @@ class ParserExperiment:
             recipe=config.train.to_json(),
             machine=hardware.describe(config.device, cores(), ["torch"]),
         )
-        save_result(self.folder, result)
-        return result
 
-    def _choose_weights(
-        self, run: Path, progress: Progress
-    ) -> tuple[dict[str, float], str, Scores]:
+    def choose_weights(self, run: Path, progress: Progress) -> Weights:
         """Make the weights with the best F1 on the validation trees the parser's weights."""
         config, gold = RunConfig.load(run), gold_trees(self.valid)
         best = load_tensors(run / "best.safetensors"), "best validation loss"
         candidates: dict[str, tuple[Any, Scores]] = {}
         for tensors, name in (average_checkpoints(run, config.train.average), best):
             save_model(run, config, tensors, name)
-            parser = Parser.load(run, device=self.device)
-            _, scores = score_parser(parser, gold, name, progress)
+            _, scores = self.score([run], gold, name, progress)
             candidates[name] = tensors, scores
         chosen = max(candidates, key=lambda name: candidates[name][1].all.f1)
         tensors, scores = candidates[chosen]
         save_model(run, config, tensors, chosen)
-        return {name: scores.all.f1 for name, (_, scores) in candidates.items()}, chosen, scores
+        return Weights(
+            {name: each.all.f1 for name, (_, each) in candidates.items()}, chosen, scores
+        )
 
 
 def gold_trees(path: Path) -> list[Tree]:

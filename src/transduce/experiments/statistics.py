@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +21,10 @@ from transduce.evaluation.bootstrap import (
     bootstrap_samples,
     percentile_interval,
 )
+from transduce.parsing.evaluation import TreeScore
 
 Numbers = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
 Interval = tuple[float, float]
 
 SAMPLES = 1000
@@ -60,22 +62,39 @@ def spearman(a: Sequence[float] | Numbers, b: Sequence[float] | Numbers) -> floa
     return float(left @ right) / scale if scale else math.nan
 
 
-class Resampled:
-    """BLEU of several systems on the same bootstrap samples of one test set."""
+class LineCounts(Protocol):
+    """A metric's counts for each line of a test set, from which any sample can be scored."""
+
+    def score(self, times: Counts, /) -> float:
+        """Score a sample in which line i occurs times[i] times."""
+
+
+@dataclass(frozen=True, slots=True)
+class BracketCounts:
+    """The brackets of each sentence, from which the labelled F1 of any sample can be computed."""
+
+    matrix: Numbers  # (sentences, 2): matched brackets; those of both trees
+
+    @classmethod
+    def of(cls, scores: Sequence[TreeScore]) -> Self:
+        """Count the brackets that EVALB counts: a sentence that is an error has none."""
+        rows = [(score.matched, score.gold + score.guessed) for score in scores]
+        return cls(np.array(rows, dtype=np.float64).reshape(-1, 2))
+
+    def score(self, times: Counts, /) -> float:
+        """Return the F1 in percent: the harmonic mean of precision and recall."""
+        matched, brackets = (times @ self.matrix).tolist()
+        return float(200 * matched / brackets) if brackets else 0.0
+
+
+class ResampledScores:
+    """Scores of several systems on the same bootstrap samples of one test set."""
 
     def __init__(
-        self,
-        translations: Mapping[str, Sequence[str]],
-        references: Sequence[str],
-        language: str | None = None,
-        samples: int = SAMPLES,
+        self, counts: Mapping[str, LineCounts], lines: int, samples: int = SAMPLES
     ) -> None:
-        counts = {
-            name: bleu_statistics(lines, references, language)
-            for name, lines in translations.items()
-        }
-        draws = list(bootstrap_samples(len(references), samples))
-        every_line_once = np.ones(len(references), dtype=np.int64)
+        draws = list(bootstrap_samples(lines, samples))
+        every_line_once = np.ones(lines, dtype=np.int64)
         self.whole = {name: system.score(every_line_once) for name, system in counts.items()}
         self.seed_deviation: float | None = None  # of BLEU; None if every system has one run
         self.samples = {  # by system, (samples,)
@@ -106,11 +125,11 @@ class Resampled:
         return means
 
     def estimate(self, name: str) -> Estimate:
-        """Return a system's BLEU on the whole test set, with its interval."""
+        """Return a system's score on the whole test set, with its interval."""
         return Estimate(self.whole[name], *percentile_interval(self.samples[name].tolist()))
 
     def difference(self, name: str, base: str) -> Interval:
-        """Return the 95% interval of a system's BLEU minus another's.
+        """Return the 95% interval of a system's score minus another's.
 
         Rounded to two digits, as printed: a bound that prints as 0 counts as 0.
         """
@@ -128,6 +147,32 @@ class Resampled:
         correlations = [spearman(column, theirs) for column in samples.T]
         low, high = percentile_interval(number for number in correlations if not math.isnan(number))
         return Estimate(value, low, high)
+
+
+class Resampled(ResampledScores):
+    """BLEU of several systems on the same bootstrap samples of one test set."""
+
+    def __init__(
+        self,
+        translations: Mapping[str, Sequence[str]],
+        references: Sequence[str],
+        language: str | None = None,
+        samples: int = SAMPLES,
+    ) -> None:
+        counts = {
+            name: bleu_statistics(lines, references, language)
+            for name, lines in translations.items()
+        }
+        super().__init__(counts, len(references), samples)
+
+
+class ResampledF1(ResampledScores):
+    """Labelled F1 of several parsers on the same bootstrap samples of one set of trees."""
+
+    def __init__(self, scores: Mapping[str, Sequence[TreeScore]], samples: int = SAMPLES) -> None:
+        (sentences,) = {len(each) for each in scores.values()}
+        counts = {name: BracketCounts.of(each) for name, each in scores.items()}
+        super().__init__(counts, sentences, samples)
 
 
 @dataclass(frozen=True, slots=True)

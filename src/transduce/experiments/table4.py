@@ -2,6 +2,8 @@
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
+from pathlib import Path
 
 from transduce.experiments.findings import Finding, Picture, Table
 from transduce.experiments.paper_numbers import TABLE_4
@@ -36,31 +38,47 @@ def table4(experiment: ParserExperiment, progress: Progress) -> Finding:
         title="Table 4: constituency parsing",
         said=SAID,
         tables=(_comparison(experiment, result), _details(result)),
-        pictures=_pictures(experiment),
+        pictures=pictures(experiment),
         notes=_notes(experiment, result),
         data=dataclasses.asdict(result),
     )
 
 
 def _comparison(experiment: ParserExperiment, result: Result) -> Table:
-    theirs = tuple(
-        (parser.name, parser.training, "WSJ section 23", f"{parser.F1}") for parser in TABLE_4
-    )
-    layers = pluralize(result.model["N"], "layer")
     ours = (
-        f"Transformer, {layers}, d_model {result.model['d_model']}: here",
+        name_of(result),
         f"{experiment.train.name}, {pluralize(result.trees, 'tree')}",
         experiment.test.name,
         f"{result.test.all.f1:.2f}",
     )
+    return beside_the_papers([ours])
+
+
+def name_of(result: Result) -> str:
+    """Return the name of a parser in the table."""
+    layers = pluralize(result.model["N"], "layer")
+    return f"Transformer, {layers}, d_model {result.model['d_model']}: here"
+
+
+def beside_the_papers(ours: Sequence[tuple[str, str, str, str]]) -> Table:
+    """Return the rows of the paper's Table 4, and rows of our own."""
+    theirs = tuple(
+        (parser.name, parser.training, "WSJ section 23", f"{parser.F1}") for parser in TABLE_4
+    )
     return Table(
         "Labelled F1, as EVALB counts it with Collins' settings",
         ("parser", "trained on", "scored on", "F1"),
-        (*theirs, ours),
+        (*theirs, *ours),
     )
 
 
 def _details(result: Result) -> Table:
+    return details([("validation", result.valid), ("test", result.test)])
+
+
+def details(rows: Sequence[tuple[str, Scores]]) -> Table:
+    """Return all scores of parsers on sets of trees."""
+
     def row(name: str, scores: Scores) -> tuple[str, ...]:
         every, short = scores.all, scores.short
         percentages = (
@@ -78,7 +96,7 @@ def _details(result: Result) -> Table:
         *("trees", "sentences", "recall", "precision", "F1", "F1 up to 40 words"),
         *("all brackets right", "none crosses", "tags right", "well-formed", "sentences/s"),
     )
-    return Table("In percent", columns, (row("validation", result.valid), row("test", result.test)))
+    return Table("In percent", columns, tuple(row(*each) for each in rows))
 
 
 def _notes(experiment: ParserExperiment, result: Result) -> tuple[str, ...]:
@@ -102,6 +120,7 @@ def _notes(experiment: ParserExperiment, result: Result) -> tuple[str, ...]:
             f"Traces and function tags were stripped. A word is written as {written}; brackets are "
             "scored with the gold tags, because EVALB excludes punctuation by tag."
         ),
+        *note_on_beam(experiment),
         f"`evalb -p COLLINS.prm {tree_files}` finds the same numbers.",
         f"`transduce parse {experiment.folder / PARSER}` parses sentences with it.",
     ]
@@ -114,9 +133,17 @@ def _notes(experiment: ParserExperiment, result: Result) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _pictures(experiment: ParserExperiment) -> tuple[Picture, ...]:
-    """Draw the parse of the first test sentence of medium length."""
-    gold_trees, guesses = (read_trees(experiment.folder / name) for name in (GOLD, PARSED))
+def note_on_beam(experiment: ParserExperiment) -> tuple[str, ...]:
+    """Say so if the beam is not the paper's."""
+    if experiment.beam is None:
+        return ()
+    return (f"Validation and test trees were parsed with beam {experiment.beam} (the paper: 21).",)
+
+
+def pictures(experiment: ParserExperiment, row: str = "") -> tuple[Picture, ...]:
+    """Draw the parse of the first test sentence of medium length; `row` is a folder of parses."""
+    names = (Path(GOLD), Path(row) / PARSED)
+    gold_trees, guesses = (read_trees(experiment.folder / name) for name in names)
     for gold, guess in zip(gold_trees, guesses, strict=True):
         if len(gold.words()) in DRAWN_LENGTHS:
             return (Picture(_caption(gold, guess), draw(guess)),)

@@ -1,5 +1,6 @@
 """`Parser`: the public class that parses sentences with a trained model."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -9,7 +10,7 @@ import numpy as np
 from transduce.errors import BadInput, BadRun
 from transduce.parsing.constraint import well_formed
 from transduce.parsing.lexicon import Lexicon
-from transduce.parsing.sequences import to_tree
+from transduce.parsing.sequences import to_symbols, to_tree
 from transduce.parsing.trees import Tree
 from transduce.parsing.words import split_words, tokenize
 from transduce.runs.folder import LEXICON, SUBWORDS, RunConfig, weights_file
@@ -43,8 +44,14 @@ class Parser:
         self.hyphens = HYPHEN in codec.target.names
 
     @classmethod
-    def load(cls, run: str | Path, *, device: str = "auto") -> Self:
-        """Load the parser from a run folder."""
+    def load(
+        cls, run: str | Path, *, others: Sequence[str | Path] = (), device: str = "auto"
+    ) -> Self:
+        """Load the parser from a run folder; with `others`, an ensemble that searches jointly.
+
+        The parsers of an ensemble must have the same subwords and symbols. The probabilities of
+        their symbols are averaged.
+        """
         run = Path(run)
         if not run.exists():
             raise BadRun(f"there is no parser {run}: `transduce paper table4` trains one")
@@ -53,9 +60,10 @@ class Parser:
         codec = Codec.load(config.verified(run, SUBWORDS))
         config.require_subwords(len(codec.source), len(codec.target), run)
         lexicon = Lexicon.load(config.verified(run, LEXICON))
+        runs = [run, *map(Path, others)]
         engine = TorchEngine.load(
-            [run],
-            [config],
+            runs,
+            [config, *(_config_of_another(other, codec, run) for other in runs[1:])],
             codec.target.forbidden_ids(),
             device,
             constrain=well_formed(codec.target, lexicon),
@@ -132,9 +140,40 @@ class Parser:
             advance(1)
         return trees
 
+    def confidences(self, sentences: Sequence[Sequence[str]], trees: Sequence[Tree]) -> list[float]:
+        """Return the mean log-probability of the symbols of each sentence's tree, </s> included.
+
+        The mean is over the symbols because the sum depends mostly on the length.
+        """
+        pairs = []
+        for words, tree in zip(sentences, trees, strict=True):
+            symbols = self.codec.target.encode(" ".join(to_symbols(tree)))
+            pairs.append((self._ids(words), np.array([*symbols, EOS])))
+        means = [0.0] * len(pairs)
+        # Sentences of similar length are scored together.
+        order = sorted(range(len(pairs)), key=lambda index: (len(pairs[index][1]), index))
+        for begin in range(0, len(order), self.engine.batch):
+            batch = order[begin : begin + self.engine.batch]
+            scores = self.engine.score([pairs[index] for index in batch])
+            for index, log_p in zip(batch, scores, strict=True):
+                means[index] = math.fsum(log_p) / len(log_p)
+        return means
+
     def fits(self, words: Sequence[str]) -> bool:
         """Return whether a sentence is short enough to be parsed."""
         return len(self._ids(words)) <= self.config.model.max_len
 
     def _ids(self, words: Sequence[str]) -> Ints:
         return np.array([*self.codec.source.encode(" ".join(words)), EOS])
+
+
+def _config_of_another(run: Path, codec: Codec, first: Path) -> RunConfig:
+    """Return the settings of another parser of an ensemble; refuse one with other subwords."""
+    config = RunConfig.load(run)
+    config.require("parsing", run)
+    if Codec.load(config.verified(run, SUBWORDS)).sha256 != codec.sha256:
+        raise BadRun(
+            f"{run} and {first} have different subwords or symbols of trees: the parsers of an "
+            "ensemble must be trained on the same trees"
+        )
+    return config

@@ -3,12 +3,13 @@
 RUN/trees/
   manifest.json              the trees that the run was started with
   train.words, train.symbols   line n of one belongs to line n of the other
+  automatic.words, automatic.symbols   trees that parsers made, if there are any
   valid.words, valid.symbols
 """
 
 import dataclasses
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from transduce.system.formatting import pluralize
 from transduce.system.processes import world_size
 from transduce.system.progress import Progress, Silent
 from transduce.system.signals import signals_as_interrupt
+from transduce.text.corpora import CorpusText
 from transduce.text.reading import read_lines
 from transduce.training.settings import configure
 from transduce.training.train import merge_settings, train
@@ -43,6 +45,7 @@ FORMAT = 1
 FOLDER, MANIFEST = "trees", "manifest.json"
 PRESET = "parse-small"
 SEARCH = SearchConfig(beam=21, alpha=0.3, extra=300)  # (6.3)
+PARTS = {"train": "training", "automatic": "automatic", "valid": "validation"}  # kinds of trees
 OTHERWISE = "use the same, or choose another folder"
 
 
@@ -52,6 +55,8 @@ def train_parser(
     out: str | Path,
     valid: str | Path | None = None,
     masked: bool = False,
+    automatic: str | Path | None = None,
+    weight: float = 1.0,
     preset: str | None = None,
     steps: int | None = None,
     settings: Mapping[str, Value] | None = None,
@@ -61,8 +66,10 @@ def train_parser(
     """Train a parser on a file of trees in brackets, and return its run folder.
 
     Without `valid`, some of the trees are held out. With `masked`, the model predicts constituents
-    but not the tags of words. The other arguments are as for `train`. Called again with the same
-    arguments, it resumes an interrupted run.
+    but not the tags of words. `automatic` is a second file of trees, which parsers made: in an
+    epoch, each is seen `weight` times on average, and each tree of the first file once. The other
+    arguments are as for `train`. Called again with the same arguments, it resumes an interrupted
+    run.
 
     >>> from transduce import train_parser
     >>> run = train_parser("train.trees", out="runs/new-parser", valid="dev.trees")
@@ -71,7 +78,8 @@ def train_parser(
     """
     run, name, progress = Path(out), preset or PRESET, progress or Silent()
     _, config = configure(find_preset(name), merge_settings(settings, steps=steps), None)
-    work = _TreeFiles(run, Path(trees), Path(valid) if valid is not None else None, masked)
+    work = _TreeFiles(run, Path(trees), _path(automatic), _path(valid), masked)
+    corpora = work.corpora(weight)
     work.require_usable()
     if not work.done():
         if world_size() > 1:
@@ -83,7 +91,7 @@ def train_parser(
             remove_leftovers(run, *WRITTEN_IN)
             work.write(progress)
     return train(
-        *work.pair("train"),
+        corpora=corpora,
         out=run,
         valid=work.pair("valid") if work.valid else None,
         languages="words-trees",
@@ -104,6 +112,7 @@ class _TreeFiles:
 
     run: Path
     trees: Path
+    automatic: Path | None
     valid: Path | None
     masked: bool
 
@@ -113,9 +122,24 @@ class _TreeFiles:
 
     @property
     def files(self) -> dict[str, InputFile]:
-        """The files of trees, by part (train, valid)."""
-        given = {"train": self.trees} | ({"valid": self.valid} if self.valid else {})
-        return {part: InputFile(path, str(path.resolve())) for part, path in given.items()}
+        """The files of trees, by part (train, automatic, valid)."""
+        given = {"train": self.trees, "automatic": self.automatic, "valid": self.valid}
+        return {part: InputFile(path, str(path.resolve())) for part, path in given.items() if path}
+
+    @property
+    def learned_from(self) -> list[str]:
+        """The parts that are training text."""
+        return [part for part in self.files if part != "valid"]
+
+    def corpora(self, weight: float) -> list[CorpusText]:
+        """Return the training text: the trees of the first file, and automatic ones with a weight.
+
+        Differs: the paper does not say in which proportion its parser saw the two kinds of trees.
+        """
+        if self.automatic is None:
+            return [CorpusText(*self.pair("train"))]
+        automatic = CorpusText(*self.pair("automatic"), weight=weight, name="automatic")
+        return [CorpusText(*self.pair("train"), name="gold"), automatic]
 
     def pair(self, part: str) -> tuple[Path, Path]:
         return self.folder / f"{part}.words", self.folder / f"{part}.symbols"
@@ -134,16 +158,15 @@ class _TreeFiles:
         expected = {"masked": bool, "inputs": dict[str, dict[str, Any]]}
         before = read_checksummed(path, FORMAT, "the trees of a parser", expected)
         old = {part: InputRecord(**record) for part, record in before["inputs"].items()}
-        for name in itertools.chain(self.pair("train"), self.pair("valid")):
+        for name in itertools.chain(*map(self.pair, PARTS)):
             require_regular(name)
         if before["masked"] != self.masked:
             was, now = ("masked", "kept") if before["masked"] else ("kept", "masked")
             raise BadRun(f"{self.run} was started with tags {was}, not {now}: {OTHERWISE}")
-        if old.keys() != self.files.keys():
-            raise BadRun(
-                f"{self.run} was started {'with' if 'valid' in old else 'without'} validation "
-                f"trees: {OTHERWISE}"
-            )
+        for part, kind in PARTS.items():
+            if (part in old) != (part in self.files):
+                began = "with" if part in old else "without"
+                raise BadRun(f"{self.run} was started {began} {kind} trees: {OTHERWISE}")
         for part, file in self.files.items():
             if not file.matches(old[part]):
                 raise BadRun(
@@ -184,12 +207,12 @@ class _TreeFiles:
         if (self.run / "subwords.json").exists():
             return Codec.load(self.run / "subwords.json")
         words, symbols = self.pair("train")
-        size = config.vocabulary or default_vocabulary_size(sum(map(len, read_lines(words))))
+        size = config.vocabulary or default_vocabulary_size(sum(map(len, self._lines(0))))
         assert config.subwords != "sentencepiece"  # only imported models use it
         codec = Codec(
-            Subwords.learn(read_lines(words), size, config.subwords),
-            Symbols.learn(read_lines(symbols)),
+            Subwords.learn(self._lines(0), size, config.subwords), Symbols.learn(self._lines(1))
         )
+        # The tags of automatic trees were restricted by such a lexicon themselves.
         Lexicon.learn(read_lines(words), read_lines(symbols)).save(self.run / "lexicon.json")
         progress.say(
             f"learned {len(codec.source):,} subwords; trees are written in "
@@ -202,3 +225,12 @@ class _TreeFiles:
                     f"{unknown:,} symbols of the validation trees are not in the training trees"
                 )
         return codec
+
+    def _lines(self, side: int) -> Iterator[str]:
+        """Yield the words (side 0) or the symbols (side 1) of all training text."""
+        for part in self.learned_from:
+            yield from read_lines(self.pair(part)[side])
+
+
+def _path(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path)
