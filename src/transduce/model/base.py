@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from transduce.batching.packed import Batch, KeyRanges, PackedTokens, SourceRows
+from transduce.batching.packed import Batch, Ints, KeyRanges, PackedTokens, SourceRows
 from transduce.batching.padded import packed_batch
 from transduce.config import ModelConfig
 from transduce.errors import BadSetting
@@ -128,6 +128,12 @@ class Transducer(nn.Module):
     @abstractmethod
     def weights_per_token(config: ModelConfig) -> tuple[int, int]:
         """Return the number of weights applied to each source token and each target token."""
+
+    @classmethod
+    def weights_applied(cls, config: ModelConfig, source: Ints, target: Ints) -> int:
+        """Return how many weights are applied to pairs of these lengths; (pairs,) each."""
+        of_source, of_target = cls.weights_per_token(config)
+        return of_source * int(source.sum()) + of_target * int(target.sum())
 
     @abstractmethod
     def encode(self, source: PackedTokens) -> Tensor:
