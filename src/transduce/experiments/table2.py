@@ -29,15 +29,17 @@ SAID = (
     "included (28.4 BLEU English to German, 41.8 English to French with the big model), at a "
     "fraction of their training cost."
 )
+NEURAL_GPU = "Extended Neural GPU"  # named in section 2 ([16]); Table 2 has no row for it
 PAPERS_SYSTEM = {  # the paper's system to compare with, by architecture
     "transformer": "Transformer, base",
     "recurrent": "GNMT + RL",
     "convs2s": "ConvS2S",
     "bytenet": "ByteNet",
+    "neural-gpu": NEURAL_GPU,
 }
 SYSTEMS = {
-    "cuda": ("base", "recurrent", "convs2s", "bytenet"),
-    "cpu": ("tiny", "recurrent-tiny", "convs2s-tiny", "bytenet-tiny"),
+    "cuda": ("base", "recurrent", "convs2s", "bytenet", "neural-gpu"),
+    "cpu": ("tiny", "recurrent-tiny", "convs2s-tiny", "bytenet-tiny", "neural-gpu-tiny"),
 }
 AVERAGED = 5  # checkpoints (6.1)
 VALIDATIONS, SAVES = 8, 15  # per training run: the last 5 checkpoints are from its last third
@@ -129,9 +131,9 @@ def papers_table() -> Table:
 
 
 def papers_system(result: Result) -> System:
-    """Return the paper's system that a result is compared with."""
+    """Return the paper's system that a result is compared with; one without a row has no numbers."""
     name = PAPERS_SYSTEM[str(result.model.get("architecture", "transformer"))]
-    return next(system for system in TABLE_2 if system.name == name)
+    return next((system for system in TABLE_2 if system.name == name), System(name))
 
 
 def estimate_flops(result: Result) -> float | None:
@@ -207,7 +209,16 @@ def _notes(results: Mapping[str, Result], budget: Budget) -> list[str]:
         "on this machine."
     )
     others = "The paper's numbers are from other data: compare ranks and gaps, not values."
-    return [equal, scaled, describe_schedule(first.recipe, budget), evaluated, counted, others]
+    notes = [equal, scaled, describe_schedule(first.recipe, budget), evaluated, counted, others]
+    if any(papers_system(result).name == NEURAL_GPU for result in results.values()):
+        notes.append(
+            f"The paper names the {NEURAL_GPU} among earlier models (2) but gives no number for "
+            "it. Its authors report 29.6 BLEU English to French on newstest2014 (Kaiser and Bengio "
+            "2016); that number is not from the paper. It rewrites a whole image for each token, "
+            "so its FLOPs per token grow with the length of a sentence; they are counted from the "
+            "lengths of the training text."
+        )
+    return notes
 
 
 def _number(value: float | None) -> str:

@@ -129,11 +129,13 @@ class Transducer(nn.Module):
     def weights_per_token(config: ModelConfig) -> tuple[int, int]:
         """Return the number of weights applied to each source token and each target token."""
 
-    @classmethod
-    def weights_applied(cls, config: ModelConfig, source: Ints, target: Ints) -> int:
-        """Return how many weights are applied to pairs of these lengths; (pairs,) each."""
-        of_source, of_target = cls.weights_per_token(config)
-        return of_source * int(source.sum()) + of_target * int(target.sum())
+    @staticmethod
+    def weights_by_length(config: ModelConfig, source: Ints, target: Ints) -> int:
+        """Return how many weights are applied beyond those of each token, to pairs of these lengths.
+
+        It is 0, except for a model that computes more for a token the longer its sentence is.
+        """
+        return 0
 
     @abstractmethod
     def encode(self, source: PackedTokens) -> Tensor:

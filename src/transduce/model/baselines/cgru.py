@@ -17,8 +17,6 @@ from torch.nn import functional as F
 from transduce.batching.packed import Ints
 from transduce.model.ops.linear import Linear, add_product, product
 
-CUTOFF = 1.2  # gates are 1.2 sigmoid(x) - 0.1, cut to [0, 1]: a gate can be closed for all steps
-
 
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -48,10 +46,13 @@ class Rows:
 
 
 class CGRU(nn.Module):
-    """s' = u s + (1 - u) tanh(U (r s) + W p + B), u = gate(U' s + W' p + B'), r = gate(U'' s + …).
+    """s' = u s + (1 - u) tanh(U (r s) + W p + B), with gates u and r.
 
-    U s are convolutions of the image; `p` (A, q, 3 m) holds those of the tape, W' p, W'' p and W p,
-    in the first q columns. The biases of the gates start at 1, as in the authors' code.
+    u = sigmoid(U' s + W' p + B'), r = sigmoid(U'' s + W'' p + B''): U s are convolutions of the
+    image; `p` (A, q, 3 m) holds those of the tape, W' p, W'' p and W p, in the first q columns. The
+    biases of the gates start at 1, as in the authors' code.
+
+    Differs: their code uses 1.2 sigmoid(x) - 0.1, cut to [0, 1], with which this learned worse.
     """
 
     def __init__(self, m: int, kernel: int, columns: int) -> None:
@@ -92,8 +93,7 @@ class _Step(torch.autograd.Function):
         gates = _convolve(s, kernel, W_gates, b_gates)
         if p is not None:
             gates[:, : p.size(1)] += p[b : len(p) - b, :, : 2 * m]
-        gates = gates.sigmoid_().mul_(CUTOFF).sub_((CUTOFF - 1) / 2).clamp_(0, 1)
-        u, r = gates.chunk(2, dim=-1)
+        u, r = gates.sigmoid_().chunk(2, dim=-1)
         candidate = _convolve(_framed(r * inside, b), kernel, W_candidate, b_candidate)
         if p is not None:
             candidate[:, : p.size(1)] += p[b : len(p) - b, :, 2 * m :]
@@ -113,10 +113,7 @@ class _Step(torch.autograd.Function):
             d_candidate, _framed(r * inside, b), kernel, W_candidate
         )
         d_u, d_r = gradient * (inside - candidate), d_reset * inside
-        # The derivative of the gate, from its value; 0 where it is cut.
-        sigmoid = (gates + (CUTOFF - 1) / 2) / CUTOFF
-        slope = (CUTOFF * sigmoid * (1 - sigmoid)).mul_((gates > 0) & (gates < 1))
-        d_gates = torch.cat([d_u, d_r], dim=-1).mul_(slope)
+        d_gates = torch.cat([d_u, d_r], dim=-1).mul_(gates).mul_(1 - gates)
         d_s, d_W_gates, d_b_gates = _convolve_backward(d_gates, s, kernel, W_gates)
         d_s = d_s.addcmul_(gradient, u).addcmul_(d_reset, r)
         d_p = None

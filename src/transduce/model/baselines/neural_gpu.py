@@ -71,15 +71,14 @@ class NeuralGPU(Transducer):
     def weights_per_token(config: ModelConfig) -> tuple[int, int]:
         """Return the number of weights applied to each source token and each target token.
 
-        Without those of the images, whose number depends on the lengths: `weights_applied`.
+        Those applied to images depend on the lengths: `weights_by_length`.
         """
-        m, k = config.d_model, config.kernel
-        tape = config.decoder_layers * k * (kernel_columns(k, config.d_ff // m) // 2 + 1) * 3 * m
-        return 0, m * (tape + m + config.target_vocabulary)
+        m = config.d_model
+        return 0, _tape_weights(config) + m * m + m * config.target_vocabulary
 
-    @classmethod
-    def weights_applied(cls, config: ModelConfig, source: Ints, target: Ints) -> int:
-        """Return how many weights are applied to pairs of these lengths: to n rows in n steps."""
+    @staticmethod
+    def weights_by_length(config: ModelConfig, source: Ints, target: Ints) -> int:
+        """Return how many weights are applied to images: in the encoder, to n rows in n steps."""
         m, k, columns = config.d_model, config.kernel, config.d_ff // config.d_model
         row = columns * k * kernel_columns(k, columns) * 3 * m * m  # weights of one CGRU
         n, T = source.astype(np.int64), target.astype(np.int64)
@@ -87,7 +86,7 @@ class NeuralGPU(Transducer):
         beyond = np.maximum(T - n, 0)
         written = T * n + beyond * (beyond + 1) // 2
         images = row * (config.N * (n * n).sum() + config.decoder_layers * written.sum())
-        return int(images) + super().weights_applied(config, source, target)
+        return int(images) - len(n) * _tape_weights(config)  # <s> is not written on the tape
 
     def encode(self, source: PackedTokens) -> Tensor:
         """Return the rows of the image after as many steps as it has rows. -> (T, w m)."""
@@ -210,7 +209,7 @@ class NeuralGPU(Transducer):
         taps = torch.arange(2 * b + 1, device=t.device)
         tapes = cache.write((t - 1).clamp(min=0)[:, None] + taps, words)
         x = F.pad(cache.image.flatten(0, 1), (0, 0, b, b)).view(len(t) * height, self.columns, -1)
-        heights = cache.source_lengths.repeat_interleave(cache.k, output_size=len(t))
+        heights = cache.source_lengths[:, None].expand(-1, cache.k).flatten()
         row = torch.arange(-b, height - b, device=t.device)
         real = (row >= 0) & (row < torch.maximum(heights, t + 1)[:, None])
         real = real.view(-1, 1, 1)[b : len(x) - b].to(x.dtype)
@@ -268,6 +267,13 @@ class _Plan:
         """Return which of the rows that step t works on exist: max(n, t + 1) in each image."""
         positions, heights = (x[self.first_row(t) :] for x in (self.positions, self.heights))
         return ((positions >= 0) & (positions < heights.clamp(min=t + 1)))[:, None, None]
+
+
+def _tape_weights(config: ModelConfig) -> int:
+    """Return the number of weights that write a word on the tape."""
+    m, k = config.d_model, config.kernel
+    columns = kernel_columns(k, config.d_ff // m) // 2 + 1
+    return config.decoder_layers * k * columns * 3 * m * m
 
 
 def _lengths(segments: LengthGroups) -> Ints:
