@@ -323,7 +323,7 @@ def test_a_baseline_trains_and_translates_and_cannot_be_exported_or_inspected(
     architecture: str, cli: CommandLine, tiny_files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    short = {"N": "2", "steps": "6", "validate_bleu": "0"}
+    short = {"N": "2", "d_ff": "32", "steps": "6", "validate_bleu": "0"}
     settings = options(TINY | short | {"architecture": architecture})
     done = cli("train", *tiny_files, "--out", run, "--preset", "tiny", "--device", "cpu", *settings)
     assert done.status == 0, done.stderr
