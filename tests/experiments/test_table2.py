@@ -33,8 +33,9 @@ def test_the_neural_gpu_has_a_row_with_its_flops_and_no_number_of_the_paper(
     own = {"d_ff": "32", "N": "1", "P_drop": "0", "validate_bleu": "0", "batch_tokens": "200"}
     left_out = ("steps", "save_every", "validate_every", "h", "d_k", "d_v")
     settings = {name: value for name, value in (TINY | own).items() if name not in left_out}
-    command = ["paper", "table2", *tiny_files, "--systems", "tiny,neural-gpu-tiny", "--out", out]
-    done = cli(*command, "--test", *test, "--steps", "4", "--device", "cpu", *options(settings))
+    how = ["--systems", "tiny,neural-gpu-tiny", "--steps", "4", "--device", "cpu"]
+    how += [*options(settings)]
+    done = cli("paper", "table2", *tiny_files, *how, "--test", *test, "--out", out)
     assert done.status == 0, done.stderr
     finding = Finding.load(out / "table2.json")
     quality, cost, _ = finding.tables

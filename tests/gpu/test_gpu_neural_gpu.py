@@ -1,7 +1,9 @@
 """The Neural GPU on a GPU: the gradients of the CPU, and segments that are computed again.
 
-tests/gpu/test_gpu_decoding.py compares its translations, tests/gpu/test_gpu_determinism.py its bits.
+test_gpu_decoding.py compares its translations, test_gpu_determinism.py its bits.
 """
+
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +28,7 @@ def cuda() -> None:
 
 
 def gradient_step_on(device: str, columns: int, *, precision: str, recompute: bool) -> GradientStep:
-    sizes = {"P_drop": 0.0, "d_model": 64, "d_ff": 64 * columns, "max_len": 64}
+    sizes: dict[str, Any] = {"P_drop": 0.0, "d_model": 64, "d_ff": 64 * columns, "max_len": 64}
     model = small("neural-gpu", **sizes).train().to(device)
     config = TrainConfig(batch_tokens=3000, precision=precision, recompute=recompute)  # type: ignore[arg-type]
     messages: list[str] = []

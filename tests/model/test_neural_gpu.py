@@ -54,7 +54,8 @@ def model_of(**changes: Any) -> NeuralGPU:
 def convolved(x: Tensor, kernel: Tensor, bias: Tensor | None) -> Tensor:
     """Convolve an image (rows, w, m) with torch; kernel: (outputs, m, k, k_w)."""
     padding = kernel.size(2) // 2, kernel.size(3) // 2
-    return F.conv2d(x.permute(2, 0, 1)[None], kernel, bias, padding=padding)[0].permute(1, 2, 0)
+    found: Tensor = F.conv2d(x.permute(2, 0, 1)[None], kernel, bias, padding=padding)[0]
+    return found.permute(1, 2, 0)
 
 
 def plain_step(layer: CGRU, s: Tensor, tape: Tensor | None) -> Tensor:
@@ -62,7 +63,7 @@ def plain_step(layer: CGRU, s: Tensor, tape: Tensor | None) -> Tensor:
     m = s.size(-1)
 
     def kernel(weight: Tensor) -> Tensor:
-        return weight.unflatten(1, (*layer.kernel, m)).permute(0, 3, 1, 2)
+        return weight.view(-1, *layer.kernel, m).permute(0, 3, 1, 2)
 
     if tape is None:
         tape = s.new_zeros(*s.shape[:2], 3 * m)
@@ -245,7 +246,9 @@ def test_the_state_of_a_sentence_leaves_nothing_to_the_next_in_its_slot() -> Non
         for t in range(count):
             cache.grow(3, t + 1)
             cache.begin_step(3, t + 1)
-            logits = model.step(torch.tensor([BOS if t == 0 else 9] * 2), torch.full((2,), t), cache)
+            logits = model.step(
+                torch.tensor([BOS if t == 0 else 9] * 2), torch.full((2,), t), cache
+            )
             cache.end_step(torch.tensor([[0, 1]]), torch.ones(1, dtype=torch.bool))
         return logits
 
@@ -254,6 +257,29 @@ def test_the_state_of_a_sentence_leaves_nothing_to_the_next_in_its_slot() -> Non
         expected = steps(cache, 4)
         steps(cache, 9)
         assert torch.equal(steps(cache, 4), expected)
+
+
+def test_rows_that_do_not_exist_yet_change_nothing() -> None:
+    """On a GPU a step has as many rows as any sentence of the search may need."""
+    model, pairs = model_of(kernel=5), pairs_of([(3, 7), (6, 7)])
+
+    def steps(height: int) -> list[Tensor]:
+        cache = model.cache(2, 2, (height, height))
+        slots, positions = torch.tensor([0] * 3 + [1] * 6), torch.tensor([*range(3), *range(6)])
+        rows = model.project_memory(model.encode(pack([source for source, _ in pairs])))
+        lengths = torch.tensor([3, 6], dtype=torch.int32)
+        cache.put(torch.arange(2), lengths, (slots, positions), rows)
+        found = []
+        for t in range(7):
+            cache.begin_step(height, height)
+            tokens = torch.tensor([9 + t] * 4)
+            found.append(model.step(tokens, torch.full((4,), t), cache))
+            cache.end_step(torch.tensor([[1, 0]] * 2), torch.ones(2, dtype=torch.bool))
+        return found
+
+    with torch.inference_mode():
+        for needed, more in zip(steps(7), steps(30), strict=True):
+            torch.testing.assert_close(more, needed, rtol=1e-6, atol=1e-6)
 
 
 # --- Memory --------------------------------------------------------------------------------------
@@ -283,7 +309,8 @@ def test_long_sentences_are_computed_again_without_being_asked(
     limit: int, calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(neural_gpu, "STORED", limit)
-    model, seen = model_of().train(), []
+    model = model_of().train()
+    seen: list[None] = []
     with model.encoder[0].register_forward_hook(lambda *_: seen.append(None)):
         gradients(model, (12, 3))
     assert len(seen) == calls

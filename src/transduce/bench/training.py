@@ -79,9 +79,7 @@ class OurTrainer:
     def step(self) -> StepTokens:
         """Train for one step."""
         update = self.trainer.update()
-        by_length = weights_by_length(
-            self.trainer.model.config, update.part, update.sentences
-        )
+        by_length = weights_by_length(self.trainer.model.config, update.part, update.sentences)
         return StepTokens(update.tokens, update.used[0], *update.places, by_length)
 
     @property

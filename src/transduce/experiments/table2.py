@@ -131,7 +131,7 @@ def papers_table() -> Table:
 
 
 def papers_system(result: Result) -> System:
-    """Return the paper's system that a result is compared with; one without a row has no numbers."""
+    """Return the paper's system that a result is compared with; without a row: no numbers."""
     name = PAPERS_SYSTEM[str(result.model.get("architecture", "transformer"))]
     return next((system for system in TABLE_2 if system.name == name), System(name))
 

@@ -11,8 +11,7 @@ from transduce.model.baselines.recurrent import Recurrent
 from transduce.model.transformer import Transformer
 
 MODELS: dict[str, type[Transducer]] = {
-    model.architecture: model
-    for model in (Transformer, Recurrent, ConvS2S, ByteNet, NeuralGPU)
+    model.architecture: model for model in (Transformer, Recurrent, ConvS2S, ByteNet, NeuralGPU)
 }
 
 

@@ -131,7 +131,7 @@ class Transducer(nn.Module):
 
     @staticmethod
     def weights_by_length(config: ModelConfig, source: Ints, target: Ints) -> int:
-        """Return how many weights are applied beyond those of each token, to pairs of these lengths.
+        """Return how many more weights are applied because of the lengths of pairs; (pairs,) each.
 
         It is 0, except for a model that computes more for a token the longer its sentence is.
         """

@@ -99,14 +99,15 @@ class NeuralGPU(Transducer):
         x = F.pad(column[:, None], (0, 0, 0, self.columns - 1))  # (A, w, m)
         real = (positions >= 0)[:, None, None].to(x.dtype)
         again = self._too_large(lengths * lengths, len(self.encoder), x)
-        finished, done, last = [], 0, 0
+        finished: list[Tensor] = []
+        done = last = first_row = 0
         for sentences, length in source.segments.groups:
             for steps in _segments(length - done):
                 x = self._segment(again, self._read, len(steps), x, real)
             done, last = length, last + sentences
             # The empty rows before the next image are kept.
             end = rows.begins[last] - self.border if last < len(lengths) else rows.total
-            cut = int(end) - sum(map(len, finished))
+            cut, first_row = int(end) - first_row, int(end)
             finished.append(x[:cut])
             x, real = x[cut:], real[cut:]
         return take_rows(torch.cat(finished).flatten(1), places)
@@ -144,7 +145,7 @@ class NeuralGPU(Transducer):
         K = cross.index.size(1)
         place = plan.begins[cross.place // K] + cross.place % K
         x = memory.new_zeros(len(plan.positions), memory.size(1)).index_copy(0, place, memory)
-        return x.unflatten(1, (self.columns, -1))
+        return x.view(len(x), self.columns, -1)
 
     def _write(
         self, plan: "_Plan", steps: range, words: tuple[Tensor, ...], x: Tensor, *tapes: Tensor
@@ -172,7 +173,7 @@ class NeuralGPU(Transducer):
     def _out(self, x: Tensor) -> Tensor:
         return self.W_O(dropout(x, self.config.P_drop if self.training else 0.0))  # type: ignore[no-any-return]
 
-    def _segment(self, again: bool, steps: Callable[..., Any], *arguments: Any) -> Any:  # noqa: FBT001
+    def _segment(self, again: bool, steps: Callable[..., Any], *arguments: Any) -> Any:
         """Run some steps; if they are computed again, only what they begin with is stored."""
         if again:
             return checkpoint(steps, *arguments, use_reentrant=False, preserve_rng_state=False)
@@ -181,9 +182,7 @@ class NeuralGPU(Transducer):
     def _too_large(self, row_steps: Ints, layers: int, x: Tensor) -> bool:
         """Return whether the steps are computed again in the backward pass, not stored."""
         stored = 4 * int(row_steps.sum()) * layers * x[0].numel()
-        return self.training and (
-            self.recompute or (x.device.type == "cpu" and stored > STORED)
-        )
+        return self.training and (self.recompute or (x.device.type == "cpu" and stored > STORED))
 
     def project_memory(self, memory: Tensor) -> Tensor:
         """Return the encoder's output unchanged. (T, w m) -> (1, T, w m)."""
@@ -193,7 +192,9 @@ class NeuralGPU(Transducer):
         """Return an empty state: an image for each hypothesis, and the tape of each layer."""
         like = self.output.new_empty(0, dtype=self.dtype)
         tapes = [self.tape_columns * 3 * self.config.d_model] * len(self.decoder)
-        return Images(slots, hypotheses, max(capacity), (self.config.d_ff, tapes, self.border), like)
+        return Images(
+            slots, hypotheses, max(capacity), (self.config.d_ff, tapes, self.border), like
+        )
 
     def cache_size(self, hypotheses: int, capacity: tuple[int, int]) -> int:
         """Return the number of elements that the state holds per sentence."""
@@ -277,8 +278,9 @@ def _tape_weights(config: ModelConfig) -> int:
 
 
 def _lengths(segments: LengthGroups) -> Ints:
-    counts, values = np.array(segments.groups).T
-    return values.repeat(counts)
+    counts, values = np.array(segments.groups, dtype=np.int64).T
+    lengths: Ints = values.repeat(counts)
+    return lengths
 
 
 def _segments(steps: int) -> Iterator[range]:
