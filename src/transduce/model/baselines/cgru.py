@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from transduce.batching.packed import Ints
 from transduce.model.ops.linear import Linear, add_product, product
 
-GATE_BIAS = 2.0  # of new models: gates begin almost open, so that a step changes little of an image
+GATE_BIAS = 3.0  # of new models: gates begin almost open, so that a step changes little of an image
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class CGRU(nn.Module):
     image; `p` (A, q, 3 m) holds those of the tape, W' p, W'' p and W p, in the first q columns.
 
     Differs: the authors' code uses 1.2 sigmoid(x) - 0.1, cut to [0, 1], and biases of 1 for the
-    gates at first. This learned better with plain sigmoids, as in their paper, and biases of 2.
+    gates at first. This learned better with plain sigmoids, as in their paper, and biases of 3.
     """
 
     def __init__(self, m: int, kernel: int, columns: int) -> None:
