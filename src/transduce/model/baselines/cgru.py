@@ -42,9 +42,9 @@ class Rows:
 
     def places(self, lengths: Ints) -> Ints:
         """Return the rows of the first `lengths` positions of each image, one after the other."""
-        starts = np.repeat(self.begins - (lengths.cumsum() - lengths), lengths)
-        places: Ints = starts + np.arange(int(lengths.sum()))
-        return places
+        before = (lengths.cumsum() - lengths).astype(np.int64)
+        shift: Ints = self.begins - before
+        return shift.repeat(lengths) + np.arange(int(lengths.sum()))
 
 
 class CGRU(nn.Module):
