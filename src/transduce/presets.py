@@ -160,6 +160,11 @@ BASELINES = {
         "bytenet", SMALL["small"], lr_scale=4.0, N=15, d_model=320, d_ff=160
     ),
     "bytenet-tiny": convolutional("bytenet", SMALL["tiny"], N=10, d_model=160, d_ff=80),
+    # Kaiser and Bengio 2016: images of one column, and a kernel of width 3. The weights are applied
+    # to every row in every step, so a token costs about n times as much as in other models.
+    "neural-gpu": convolutional("neural-gpu", TABLE_3["base"], N=6, d_ff=512),
+    "neural-gpu-small": convolutional("neural-gpu", SMALL["small"], N=3, d_ff=256),
+    "neural-gpu-tiny": convolutional("neural-gpu", SMALL["tiny"], N=2, d_ff=128),
 }
 
 # Parsers (6.3): 4 layers, d_model 1024, a vocabulary of 16,000; otherwise the base model. The paper

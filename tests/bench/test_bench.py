@@ -245,7 +245,7 @@ def test_a_round_warms_up_and_waits_for_the_device_before_it_reads_the_clock(
     result = measure(Counting(calls), 3)
     before = ["make", f"prepare {WARM_UP + 3}", *["step"] * WARM_UP, "wait for cpu", "clock"]
     assert calls == [*before, *["step"] * 3, "wait for cpu", "clock"]
-    assert (result.steps, result.tokens, result.seconds) == (3, (30, 24, 48, 60), 5)
+    assert (result.steps, result.tokens, result.seconds) == (3, StepTokens(30, 24, 48, 60), 5)
 
 
 def test_the_speed_is_the_median_of_the_rounds(measurement: Measurement) -> None:

@@ -45,6 +45,7 @@ WAYS: dict[str, tuple[str, dict[str, str]]] = {
     "cuDNN's LSTM": ("recurrent-tiny", {"N": "1"}),
     "ConvS2S": ("convs2s-tiny", {}),
     "ByteNet": ("bytenet-tiny", {}),
+    "Neural GPU": ("neural-gpu-tiny", {}),
 }
 # A schedule that does not depend on the number of steps.
 STOPPED = {"validate_every": "10", "cooldown": "0", "warmup": "10"}

@@ -25,6 +25,9 @@ def test_every_architecture_has_a_row_of_settings_and_a_model() -> None:
         ("convs2s", "neighbourhood", 9, "neighbourhood = 9: expected none: it has no effect"),
         ("bytenet", "scaled", False, "scaled = False: expected True: it has no effect"),
         ("bytenet", "kernel", 1, "kernel = 1: expected at least 2"),
+        ("neural-gpu", "kernel", 4, "kernel = 4: expected an odd number from 3 on"),
+        ("neural-gpu", "d_ff", 768, "d_ff = 768: expected a multiple of d_model = 512"),
+        ("neural-gpu", "norm", "rms", "norm = 'rms': expected 'layer': it has no effect"),
         ("recurrent", "positions", "learned", "positions = 'learned': expected 'none'"),
     ],
 )

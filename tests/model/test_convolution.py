@@ -1,6 +1,7 @@
-"""Both convolutional baselines: alone and in batches, step by step, packed, trained."""
+"""The convolutional baselines: alone and in batches, step by step, packed, trained."""
 
 import copy
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import TINY, CommandLine, options
-from convolutional import ARCHITECTURES, convolved, small
+from convolutional import ARCHITECTURES, PACKED, convolved, small
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -39,8 +40,9 @@ from transduce.model.ops.linear import Linear
 from transduce.presets import BASELINES, find_preset
 from transduce.training.gradient import Objective
 
-both = pytest.mark.parametrize("architecture", ARCHITECTURES)
-CONVOLUTIONAL = [name for name in BASELINES if name.split("-")[0] in ARCHITECTURES]
+every = pytest.mark.parametrize("architecture", ARCHITECTURES)
+packed = pytest.mark.parametrize("architecture", PACKED)
+CONVOLUTIONAL = [name for name in BASELINES if name.split("-")[0] in PACKED]
 
 # --- The convolution ---------------------------------------------------------------------------
 
@@ -92,7 +94,7 @@ def test_padding_has_no_neighbours() -> None:
 # --- The models --------------------------------------------------------------------------------
 
 
-@both
+@every
 def test_changing_a_future_token_leaves_earlier_logits_exactly_as_they_were(
     architecture: str,
 ) -> None:
@@ -102,7 +104,7 @@ def test_changing_a_future_token_leaves_earlier_logits_exactly_as_they_were(
     assert not torch.allclose(before[6:], after[6:])
 
 
-@both
+@every
 def test_every_source_token_affects_the_output(architecture: str) -> None:
     """Already the first output, because the encoder is bidirectional."""
     model = small(architecture)
@@ -115,7 +117,7 @@ def test_every_source_token_affects_the_output(architecture: str) -> None:
         assert not torch.allclose(before[0], after[0], atol=1e-6)
 
 
-@both
+@every
 @settings(max_examples=15, deadline=None)
 @given(lengths=st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=7))
 def test_a_sentence_alone_and_beside_others_has_the_same_outputs(
@@ -135,7 +137,7 @@ def loss_and_gradients(model: Transducer, batch: Any) -> tuple[Tensor, list[Tens
     ]
 
 
-@both
+@packed
 @pytest.mark.parametrize("recompute", [False, True])
 def test_a_padded_packed_batch_has_the_loss_and_the_gradients_of_a_grouped_one(
     architecture: str, recompute: bool
@@ -165,7 +167,7 @@ def test_every_parameter_of_a_tiny_model_has_the_gradient_of_finite_differences(
     monkeypatch.setattr("transduce.model.baselines.convs2s._ScaleGradient", Plain)
     batch = batch_of((3, 4), (5, 2))
     for architecture in ARCHITECTURES:
-        sizes = {"d_model": 8, "d_ff": 4, "N": 2, "source_vocabulary": 50, "max_len": 8}
+        sizes = {"d_model": 8, "d_ff": 8, "N": 2, "source_vocabulary": 50, "max_len": 8}
         model = small(architecture, **sizes).double()
         model.compute_in(torch.float64)
         names, values = zip(*model.named_parameters(), strict=True)
@@ -179,8 +181,14 @@ def test_every_parameter_of_a_tiny_model_has_the_gradient_of_finite_differences(
         assert torch.autograd.gradcheck(sum_of_outputs, values, fast_mode=True)
 
 
-@both
-@pytest.mark.parametrize("changes", [{}, {"kernel": 2}, {"kernel": 5}, {"N_decoder": 1}], ids=str)
+@pytest.mark.parametrize(
+    ("architecture", "changes"),
+    [
+        *product(ARCHITECTURES, [{}, {"kernel": 5}, {"N_decoder": 1}]),
+        *product(PACKED, [{"kernel": 2}]),
+    ],
+    ids=str,
+)
 def test_decoding_step_by_step_gives_the_teacher_forced_logits(
     architecture: str, changes: dict[str, int]
 ) -> None:
@@ -195,7 +203,7 @@ def test_decoding_step_by_step_gives_the_teacher_forced_logits(
             torch.testing.assert_close(logits[row], forced[row // 2][step], rtol=1e-4, atol=1e-5)
 
 
-@both
+@every
 def test_a_model_prepared_for_decoding_gives_the_same_logits(architecture: str) -> None:
     model, pairs = small(architecture), pairs_of([(3, 12), (9, 12)])
     expected = torch.stack(stepped(model, pairs, 1)).detach()
@@ -207,7 +215,7 @@ def test_a_model_prepared_for_decoding_gives_the_same_logits(architecture: str) 
     torch.testing.assert_close(narrow, expected, rtol=0.02, atol=0.02)
 
 
-@both
+@every
 @pytest.mark.parametrize("batch", [1, 3, 16])
 def test_a_search_result_does_not_depend_on_the_batch(architecture: str, batch: int) -> None:
     """Slots are closed and filled again; scores are those of teacher forcing."""
@@ -221,7 +229,7 @@ def test_a_search_result_does_not_depend_on_the_batch(architecture: str, batch: 
     ]
 
 
-@both
+@every
 def test_a_cache_has_the_computed_size(architecture: str) -> None:
     model = small(architecture)
     cache = model.cache(2, 3, (7, 9))
@@ -230,7 +238,7 @@ def test_a_cache_has_the_computed_size(architecture: str) -> None:
     assert size == 2 * model.cache_size(3, (7, 9))
 
 
-@both
+@every
 def test_dropout_is_only_applied_in_training(architecture: str) -> None:
     model, batch = small(architecture, P_drop=0.5), batch_of((5, 6))
     assert torch.equal(model(batch), model(batch))
@@ -238,7 +246,7 @@ def test_dropout_is_only_applied_in_training(architecture: str) -> None:
     assert not torch.equal(model(batch), model(batch))
 
 
-@both
+@every
 def test_a_few_pairs_can_be_memorised(architecture: str) -> None:
     model, batch = small(architecture, P_drop=0.0).train(), batch_of(*[(6, 7)] * 5)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
@@ -254,7 +262,7 @@ def test_a_few_pairs_can_be_memorised(architecture: str) -> None:
 # --- Settings, presets, commands -----------------------------------------------------------------
 
 
-@both
+@every
 @pytest.mark.parametrize(
     "setting",
     [
@@ -298,7 +306,7 @@ def test_a_baseline_has_about_as_many_weights_as_the_transformer_of_its_size(nam
     assert baseline.train.batch_tokens == transformer.train.batch_tokens
 
 
-@both
+@packed
 @pytest.mark.parametrize("changes", [{}, {"N_decoder": 2, "kernel": 5}], ids=str)
 def test_flops_equal_those_that_torch_counts(architecture: str, changes: dict[str, Any]) -> None:
     """Matrix products forward and backward; attention has its own operators."""
@@ -310,12 +318,13 @@ def test_flops_equal_those_that_torch_counts(architecture: str, changes: dict[st
     assert products == flops(model.config, source_tokens=3 * 7, target_tokens=3 * 5)
 
 
-@both
+@every
 def test_a_baseline_trains_and_translates_and_cannot_be_exported_or_inspected(
     architecture: str, cli: CommandLine, tiny_files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    settings = options(TINY | {"N": "2", "architecture": architecture, "steps": "6"})
+    short = {"N": "2", "d_ff": "32", "steps": "6", "validate_bleu": "0"}
+    settings = options(TINY | short | {"architecture": architecture})
     done = cli("train", *tiny_files, "--out", run, "--preset", "tiny", "--device", "cpu", *settings)
     assert done.status == 0, done.stderr
     lines = "the dog sees a man.\none bird!\n"

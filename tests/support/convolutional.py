@@ -8,13 +8,15 @@ from torch.nn import functional as F
 
 from models import SMALL
 from transduce.config import ModelConfig
-from transduce.model.architecture import build
+from transduce.model.architecture import MODELS, build
 from transduce.model.base import Transducer
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "convs2s": {"N": 3, "d_ff": 24, "positions": "learned"},
     "bytenet": {"N": 6, "d_ff": 16, "positions": "none"},
+    "neural-gpu": {"d_ff": 32, "positions": "none"},
 }
+PACKED = [name for name in ARCHITECTURES if MODELS[name].supports_packed]
 
 
 def small(architecture: str, seed: int = 0, **changes: Any) -> Transducer:

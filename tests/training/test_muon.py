@@ -180,7 +180,7 @@ def test_a_gradient_of_zero_leaves_the_weights() -> None:
     assert values(model.parameters()) == before
 
 
-@pytest.mark.parametrize("architecture", ["recurrent", "convs2s", "bytenet"])
+@pytest.mark.parametrize("architecture", ["recurrent", "convs2s", "bytenet", "neural-gpu"])
 def test_muon_finds_the_matrices_of_every_architecture(architecture: str) -> None:
     positions = "none" if architecture == "recurrent" else "sinusoidal"
     sizes: dict[str, Any] = SMALL | {"architecture": architecture, "positions": positions}

@@ -44,7 +44,9 @@ def test_a_dropped_word_has_only_its_position() -> None:
     assert x[1].equal(model.source_embedding.positions[1])
 
 
-@pytest.mark.parametrize("architecture", ["transformer", "recurrent", "convs2s", "bytenet"])
+@pytest.mark.parametrize(
+    "architecture", ["transformer", "recurrent", "convs2s", "bytenet", "neural-gpu"]
+)
 @pytest.mark.parametrize(
     "settings", [{"rdrop": 5.0, "word_dropout": 0.2}, {"simcut": 3.0, "cutoff": 0.3}], ids=str
 )
@@ -52,7 +54,7 @@ def test_every_model_learns_with_them(architecture: str, settings: dict[str, Any
     torch.manual_seed(0)
     positions = "none" if architecture == "recurrent" else "sinusoidal"
     shape = SMALL | {"architecture": architecture, "positions": positions, "P_drop": 0.1}
-    if architecture in ("convs2s", "bytenet"):
+    if architecture in ("convs2s", "bytenet", "neural-gpu"):
         shape |= {name: getattr(ModelConfig(), name) for name in ("h", "d_k", "d_v")}
     model = build(ModelConfig(**shape)).train()  # type: ignore[arg-type]
     batch = batch_of((5, 6), (3, 4))

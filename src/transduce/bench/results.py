@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from transduce.bench.flops import flops
-from transduce.bench.workers import WARM_UP, Round, Saving, Started, total
+from transduce.bench.workers import WARM_UP, Round, Saving, Started, StepTokens, total
 from transduce.config import ModelConfig
 from transduce.runs.folder import RunConfig
 from transduce.system.formatting import pluralize
@@ -36,13 +36,12 @@ class Measured:
     @property
     def utilisation(self) -> float:
         """The model's FLOPs per second as a share of the machine's matrix rate."""
-        rates = (
-            flops(self.model, timed.tokens.source_tokens, timed.tokens.target_tokens)
-            * self.passes
-            / timed.seconds
-            for timed in self.rounds
-        )
+        rates = (self._flops(timed.tokens) * self.passes / timed.seconds for timed in self.rounds)
         return statistics.median(rates) / self.matrix_rate
+
+    def _flops(self, tokens: StepTokens) -> int:
+        counts = tokens.source_tokens, tokens.target_tokens, tokens.weights_by_length
+        return flops(self.model, *counts)
 
     @property
     def fill(self) -> tuple[float, float]:

@@ -18,6 +18,7 @@ import torch
 
 from transduce import config as configuration
 from transduce.bench import hardware, huggingface, peer, pytorch, random_text
+from transduce.bench.flops import weights_by_length
 from transduce.bench.results import Comparison, Measured
 from transduce.bench.workers import (
     Round,
@@ -78,7 +79,8 @@ class OurTrainer:
     def step(self) -> StepTokens:
         """Train for one step."""
         update = self.trainer.update()
-        return StepTokens(update.tokens, update.used[0], *update.places)
+        by_length = weights_by_length(self.trainer.model.config, update.part, update.sentences)
+        return StepTokens(update.tokens, update.used[0], *update.places, by_length)
 
     @property
     def writes(self) -> bool:

@@ -45,6 +45,7 @@ class StepTokens(NamedTuple):
     source_tokens: int
     places_source: int  # padding included
     places_target: int
+    weights_by_length: int = 0  # applied because of the lengths of sentences (bench/flops.py)
 
 
 class Side(Protocol):

@@ -71,8 +71,8 @@ class TrainOptions:
     valid_tsv: str | None = option("Validation text, one TSV.")
     preset: str | None = option(
         "tiny, small, base, big, modern, a fast one (tiny-3-1, small-4-1, base-12-1), a row of "
-        "Table 3, or a baseline (recurrent, convs2s, bytenet; each with -small and -tiny). "
-        "Default: chosen from the data and the machine."
+        "Table 3, or a baseline (recurrent, convs2s, bytenet, neural-gpu; each with -small and "
+        "-tiny). Default: chosen from the data and the machine."
     )
     batch: str | None = option(
         "Tokens per update on each side; auto: the preset's number, in as few micro-batches "

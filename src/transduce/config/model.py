@@ -56,6 +56,15 @@ ARCHITECTURES = {
             )
         },
     ),
+    "neural-gpu": Architecture(
+        uses=frozenset({"kernel"}),
+        requires={
+            "kernel": (
+                lambda width: width >= 3 and width % 2 == 1,
+                "an odd number from 3 on: a row and as many neighbours on both sides",
+            )
+        },
+    ),
 }
 
 
@@ -63,7 +72,7 @@ ARCHITECTURES = {
 class ModelConfig(Settings):
     """The architecture columns of Table 3; the defaults are its base row."""
 
-    architecture: Literal["transformer", "recurrent", "convs2s", "bytenet"] = setting(
+    architecture: Literal["transformer", "recurrent", "convs2s", "bytenet", "neural-gpu"] = setting(
         "transformer", "the paper's model, or a baseline it is compared with", "3, Table 2"
     )
     N: int = setting(
@@ -73,7 +82,8 @@ class ModelConfig(Settings):
     d_model: int = setting(512, "width of the embeddings and of every layer's output", "3.1")
     d_ff: int = setting(
         2048,
-        "inner width of the feed-forward networks; in baselines: LSTM cells or channels",
+        "inner width of the feed-forward networks; in baselines: LSTM cells or channels; in "
+        "neural-gpu: d_model channels for each column of the image",
         "3.3",
     )
     h: int = setting(8, "number of attention heads", "3.2.2")
@@ -121,7 +131,7 @@ class ModelConfig(Settings):
         "gated feed-forward networks without biases (Shazeer 2020): (act(x W_1) * x W_3) W_2",
     )
     qk_norm: bool = setting(False, "RMSNorm on each head's queries and keys (Henry et al. 2020)")
-    kernel: int = setting(3, "kernel width of the convolutions in convs2s and bytenet")
+    kernel: int = setting(3, "kernel width of the convolutions in convs2s, bytenet and neural-gpu")
     tie: Literal["all", "decoder", "none"] = setting(
         "all",
         "share weights between source embedding, target embedding and output layer (all), or "
@@ -162,6 +172,9 @@ class ModelConfig(Settings):
         if self.pre_norm:
             expected = "another: 'admin' and 'deepnet' are for post-norm"
             self._require(self.init not in ("admin", "deepnet"), "init", expected)
+        if self.architecture == "neural-gpu":
+            expected = f"a multiple of d_model = {self.d_model}: columns of d_model channels"
+            self._require(self.d_ff % self.d_model == 0, "d_ff", expected)
         self._check_architecture()
         if self.tie == "all" and self.source_vocabulary != self.target_vocabulary:
             raise BadSetting(

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.bench import hardware
-from transduce.bench.flops import flops
+from transduce.bench.flops import flops, weights_by_length
 from transduce.config import SearchConfig
 from transduce.corpus.preparation import prepare
 from transduce.corpus.token_files import Corpus, Split, open_corpus
@@ -330,7 +330,11 @@ class Comparison:
             epochs=state["epochs"],
             seconds=state["seconds"],
             tokens_per_second=sorted(speeds)[len(speeds) // 2] if speeds else 0.0,
-            flops=state["epochs"] * flops(config.model, tokens.source_tokens, tokens.target_tokens),
+            flops=state["epochs"]
+            * flops(
+                *(config.model, tokens.source_tokens, tokens.target_tokens),
+                weights_by_length(config.model, corpus.train),
+            ),
             model=config.model.to_json(),
             recipe=config.train.to_json(),
             curve=curve,

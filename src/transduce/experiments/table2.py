@@ -33,15 +33,17 @@ SAID = (
     "included (28.4 BLEU English to German, 41.8 English to French with the big model), at a "
     "fraction of their training cost."
 )
+NEURAL_GPU = "Extended Neural GPU"  # named in section 2 ([16]); Table 2 has no row for it
 PAPERS_SYSTEM = {  # the paper's system to compare with, by architecture
     "transformer": "Transformer, base",
     "recurrent": "GNMT + RL",
     "convs2s": "ConvS2S",
     "bytenet": "ByteNet",
+    "neural-gpu": NEURAL_GPU,
 }
 SYSTEMS = {
-    "cuda": ("base", "recurrent", "convs2s", "bytenet"),
-    "cpu": ("tiny", "recurrent-tiny", "convs2s-tiny", "bytenet-tiny"),
+    "cuda": ("base", "recurrent", "convs2s", "bytenet", "neural-gpu"),
+    "cpu": ("tiny", "recurrent-tiny", "convs2s-tiny", "bytenet-tiny", "neural-gpu-tiny"),
 }
 AVERAGED = 5  # checkpoints (6.1)
 VALIDATIONS, SAVES = 8, 15  # per training run: the last 5 checkpoints are from its last third
@@ -181,9 +183,9 @@ def papers_table() -> Table:
 
 
 def papers_system(result: Result) -> System:
-    """Return the paper's system that a result is compared with."""
+    """Return the paper's system that a result is compared with; without a row: no numbers."""
     name = PAPERS_SYSTEM[str(result.model.get("architecture", "transformer"))]
-    return next(system for system in TABLE_2 if system.name == name)
+    return next((system for system in TABLE_2 if system.name == name), System(name))
 
 
 def estimate_flops(result: Result) -> float | None:
@@ -266,7 +268,7 @@ def _notes(results: Mapping[str, Result], budget: Budget, languages: tuple[str, 
     )
     scheduled = describe_schedule(first.recipe, budget)
     others = _about_papers_numbers(languages, str(first.recipe["subwords"]))
-    return [equal, scaled, scheduled, evaluated, counted, *others]
+    return [equal, scaled, scheduled, evaluated, counted, *others, *_about_neural_gpu(results)]
 
 
 def _about_papers_numbers(languages: tuple[str, str], subwords: str) -> list[str]:
@@ -293,6 +295,20 @@ def _about_papers_numbers(languages: tuple[str, str], subwords: str) -> list[str
         *notes,
         "The paper's numbers are from other data: compare ranks and gaps, not values.",
     ]
+
+
+def _about_neural_gpu(results: Mapping[str, Result]) -> list[str]:
+    """Say why the Neural GPU has no number of the paper, and how its FLOPs are counted."""
+    if all(papers_system(result).name != NEURAL_GPU for result in results.values()):
+        return []
+    note = (
+        f"The paper names the {NEURAL_GPU} among earlier models (2) but gives no number for it. "
+        "Its authors report 29.6 BLEU English to French on newstest2014 (Kaiser and Bengio 2016); "
+        "that number is not from the paper. It rewrites a whole image for each token, so its FLOPs "
+        "per token grow with the length of a sentence; they are counted from the lengths of the "
+        "training text."
+    )
+    return [note]
 
 
 def _number(value: float | None) -> str:

@@ -6,11 +6,12 @@ from transduce.config import ModelConfig
 from transduce.model.base import Transducer
 from transduce.model.baselines.bytenet import ByteNet
 from transduce.model.baselines.convs2s import ConvS2S
+from transduce.model.baselines.neural_gpu import NeuralGPU
 from transduce.model.baselines.recurrent import Recurrent
 from transduce.model.transformer import Transformer
 
 MODELS: dict[str, type[Transducer]] = {
-    model.architecture: model for model in (Transformer, Recurrent, ConvS2S, ByteNet)
+    model.architecture: model for model in (Transformer, Recurrent, ConvS2S, ByteNet, NeuralGPU)
 }
 
 

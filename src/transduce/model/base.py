@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from transduce.batching.packed import Batch, KeyRanges, PackedTokens, SourceRows
+from transduce.batching.packed import Batch, Ints, KeyRanges, PackedTokens, SourceRows
 from transduce.batching.padded import packed_batch
 from transduce.config import ModelConfig
 from transduce.errors import BadSetting
@@ -128,6 +128,14 @@ class Transducer(nn.Module):
     @abstractmethod
     def weights_per_token(config: ModelConfig) -> tuple[int, int]:
         """Return the number of weights applied to each source token and each target token."""
+
+    @staticmethod
+    def weights_by_length(config: ModelConfig, source: Ints, target: Ints) -> int:
+        """Return how many more weights are applied because of the lengths of pairs; (pairs,) each.
+
+        It is 0, except for a model that computes more for a token the longer its sentence is.
+        """
+        return 0
 
     @abstractmethod
     def encode(self, source: PackedTokens) -> Tensor:

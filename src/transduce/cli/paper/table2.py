@@ -20,7 +20,7 @@ def table2(
     *,
     systems: str | None = option(
         "Presets to train; the others are compared with the first. Default: base, "
-        "recurrent, convs2s and bytenet on a GPU, and their tiny versions on a CPU.",
+        "recurrent, convs2s, bytenet and neural-gpu on a GPU, and their tiny versions on a CPU.",
         metavar="A,B,…",
     ),
     also_test: list[str] | None = option(
