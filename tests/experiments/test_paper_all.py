@@ -11,7 +11,7 @@ from conftest import CommandLine, options, tiny_pairs, write_pairs
 from transduce.bench import hardware
 from transduce.errors import BadRun, BadSetting, Interrupted
 from transduce.experiments import all_experiments
-from transduce.experiments.all_experiments import ROWS, SHARES, AllExperiments
+from transduce.experiments.all_experiments import NEEDS, ROWS, SHARES, AllExperiments
 from transduce.experiments.findings import Finding
 from transduce.experiments.rows import Data
 from transduce.presets import TABLE_3
@@ -74,7 +74,7 @@ def test_all_experiments_are_on_one_page(
 def test_the_shares_add_up_to_the_time(tiny_files: Files, tmp_path: Path) -> None:
     plan = planned(tmp_path, tiny_files)
     assert sum(plan.shares().values()) == pytest.approx(100)
-    assert "table4" not in plan.shares()
+    assert not {"table4", "table2_en_fr"} & plan.shares().keys()
     assert sorted(ROWS) == sorted(TABLE_3)
 
 
@@ -89,17 +89,18 @@ def test_an_experiment_that_fails_does_not_stop_the_others(
     saved: list[str] = []
     plan = planned(tmp_path / "all", tiny_files)
     left_out = plan.run(lambda finding, folder: saved.append(folder.name), Silent())
-    assert started == [name for name in SHARES if name != "table4"]
+    assert started == [name for name in SHARES if name not in NEEDS]
     assert saved == [name for name in started if name != "smoothing"]
     assert "smoothing: it cannot be done" in left_out
-    assert left_out[0].startswith("table4: no trees")
+    assert left_out[0].startswith("table2_en_fr: no French was given (--french EN FR)")
+    assert left_out[1].startswith("table4: no trees")
     assert any(note.startswith("table2: no time was left for tiny") for note in left_out)
 
 
 def test_experiments_without_time_are_skipped_and_reported(
     tiny_files: Files, tmp_path: Path, started: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = iter([0.0, *[1.0] * 4, *[97.0] * 40])
+    clock = iter([0.0, *[1.0] * 4, *[99.0] * 60])
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     left_out = planned(tmp_path / "all", tiny_files).run(lambda finding, folder: None, Silent())
     assert started == ["table1", "table2", "figures", "scaling"][: len(started)]

@@ -90,7 +90,7 @@ def test_the_weights_with_the_lowest_validation_loss_are_trained_further(task: T
     updates: list[int] = []
     _, loss = train(1, 7, 30, task, updates.append)
     assert loss == best.loss()
-    assert len(updates) == total_steps(1, 30) == STARTS * 10 + 20
+    assert len(updates) == total_steps(1, 30) == STARTS * 12 + 18
 
 
 def test_one_hop_learns_what_one_sentence_says_and_nothing_that_takes_three(task: Task) -> None:

@@ -11,7 +11,7 @@ and the page says so. Repeat the call to continue: finished work is kept.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from transduce.corpus.token_files import open_corpus
@@ -19,19 +19,23 @@ from transduce.errors import BadRun, Interrupted, TransduceError
 from transduce.experiments.budget import LONGEST_TIMING, Budget, steps_per_second
 from transduce.experiments.claims import Trial, pocket_texts
 from transduce.experiments.comparison import CORPUS, Setup
-from transduce.experiments.experiment_folder import ADVICE, require_new
+from transduce.experiments.experiment_folder import ADVICE, RESULT, require_new
 from transduce.experiments.figures import figures
 from transduce.experiments.findings import Finding
+from transduce.experiments.memory import MemoryTrial, memory
 from transduce.experiments.parser_experiment import ParserExperiment
 from transduce.experiments.positions import positions
 from transduce.experiments.rows import Data
 from transduce.experiments.scaling import WIDTHS, scaling
+from transduce.experiments.semi_budget import within
 from transduce.experiments.smoothing import smoothing
 from transduce.experiments.table1 import table1
 from transduce.experiments.table1_measurement import Plan
 from transduce.experiments.table2 import systems_for, table2
 from transduce.experiments.table3 import table3
 from transduce.experiments.table4 import table4
+from transduce.experiments.table4_semi import table4_semi
+from transduce.experiments.training import training
 from transduce.presets import find_preset
 from transduce.system.devices import choose_device
 from transduce.system.files import read_checksummed, write_checksummed
@@ -50,27 +54,48 @@ ROWS = (
     *("C-d1024", "big"),
 )
 ROWS_WITHIN_SHARE = 11  # Table 3's share is divided among at most this many rows
+FRENCH = "table2_en_fr"
 SHARES = {
     "table1": 0.08,
     "table2": 0.30,
+    FRENCH: 0.20,
     "table3": 0.32,
     "figures": 0.02,
     "scaling": 0.06,
     "positions": 0.07,
     "smoothing": 0.07,
+    "training": 0.08,
+    "memory": 0.04,
     "table4": 0.20,
+}
+# Experiments that need a text of their own, and how to give it.
+NEEDS = {
+    FRENCH: "no French was given (--french EN FR)",
+    "table4": "no trees were given (--trees TRAIN DEV TEST)",
 }
 TRAINING_SHARE = 0.5  # of an experiment's time; the rest is preparation, validation, translation
 # On a GPU: seconds that a training run spends outside its steps, and the minimum share for steps.
-OVERHEAD, LEAST_TRAINING_SHARE = {"table2": 80.0, "table3": 25.0}, 0.3
+OVERHEAD, LEAST_TRAINING_SHARE = {"table2": 80.0, FRENCH: 80.0, "table3": 25.0}, 0.3
 LEAST_SHARE = 0.4  # minimum part of its share that must be left for an experiment to start
 # For each claim: the number of training runs, and the maximum steps of each.
-CLAIMS = {"scaling": (3, 2_000), "positions": (3, 4_000), "smoothing": (3, 4_000)}
+CLAIMS = {
+    "scaling": (3, 2_000),
+    "positions": (3, 4_000),
+    "smoothing": (3, 4_000),
+    "training": (6, 4_000),
+}
 LEAST_STEPS = 10
 TABLE_1_LENGTHS = tuple(2**power for power in range(4, 14))  # n: 16 to 8,192
 WIDE_HEAD = {"h": "1", "d_k": "256", "d_v": "256"}  # dot products that need scaling
 POCKET_PAIRS = (20_000, 500)  # from the built-in corpus: for training, and for test
 LENGTHS = (8, 200)  # maximum words in training, and test sentences per length
+# Other warm-ups and values of P_drop, and the most sentences to translate with each checkpoint.
+VARIED = (0.25, 4.0), (0.0, 0.3), 500
+HOPS = (1, 2, 3)
+MEMORY = {"steps": 2_500, "stories": 20_000}
+SECONDS_PER_SEED, MOST_SEEDS = 50.0, 5  # of the memory networks, on one core
+# With less, the parsers agree on too few trees for a semi-supervised parser.
+LEAST_SEMI_SUPERVISED = {"cuda": 120.0, "cpu": 900.0}
 
 Save = Callable[[Finding, Path], None]
 
@@ -82,6 +107,7 @@ class AllExperiments:
     data: Data
     out: Path
     seconds: float
+    french: Data | None = None  # for Table 2
     trees: tuple[Path, Path, Path] | None = None  # training, validation, test
     systems: Sequence[str] = ()  # of Table 2
     rows: Sequence[str] = ROWS  # of Table 3
@@ -90,7 +116,9 @@ class AllExperiments:
 
     def run(self, save: Save, progress: Progress) -> list[str]:
         """Run and save the experiments in turn; return what was skipped, and why."""
-        self.data.require()
+        for data in (self.data, self.french):
+            if data is not None:
+                data.require()
         for path in self.trees or ():
             check_readable(path)
         for name in (*self._systems(), self._preset()):  # refuse unknown names and settings early
@@ -101,9 +129,7 @@ class AllExperiments:
             return self._run_each(save, progress)
 
     def _run_each(self, save: Save, progress: Progress) -> list[str]:
-        skipped = []
-        if self.trees is None:
-            skipped.append("table4: no trees were given (--trees TRAIN DEV TEST).")
+        skipped = [f"{name}: {NEEDS[name]}." for name in self._without_text()]
         end = time.monotonic() + self.seconds
         for name, share in self.shares().items():
             remaining = end - time.monotonic()
@@ -129,9 +155,15 @@ class AllExperiments:
 
     def shares(self) -> dict[str, float]:
         """Return the seconds for each experiment, in the order they are run."""
-        chosen = {name: share for name, share in SHARES.items() if name != "table4" or self.trees}
+        missing = self._without_text()
+        chosen = {name: share for name, share in SHARES.items() if name not in missing}
         total = sum(chosen.values())
         return {name: self.seconds * share / total for name, share in chosen.items()}
+
+    def _without_text(self) -> list[str]:
+        """Return the experiments whose own text is not given."""
+        texts = {FRENCH: self.french, "table4": self.trees}
+        return [name for name, text in texts.items() if text is None]
 
     def _begin(self) -> None:
         """Record the time budget, or refuse a different one: runs already started depend on it."""
@@ -148,43 +180,51 @@ class AllExperiments:
 
     def _run_experiment(self, name: str, share: float, until: float, progress: Progress) -> Finding:
         """Run one experiment in about its share of the time."""
-        if name == "table1":
-            plan = Plan(n=TABLE_1_LENGTHS, seconds=share * TRAINING_SHARE)
-            return table1(plan, self.device, progress)
-        if name == "table2":
-            return self._table2(share, until, progress)
-        if name == "table3":
-            return self._table3(share, until, progress)
-        if name == "table4":
-            return self._table4(share, progress)
-        if name == "figures":
-            return figures(self.out / "table2" / self._systems()[0], [], progress)
-        return self._claim(name, share, progress)
+        plan = Plan(n=TABLE_1_LENGTHS, seconds=share * TRAINING_SHARE)
+        others: dict[str, Callable[[], Finding]] = {
+            "table1": lambda: table1(plan, self.device, progress),
+            "table2": lambda: self._table2(name, share, until, progress),
+            FRENCH: lambda: self._table2(name, share, until, progress),
+            "table3": lambda: self._table3(share, until, progress),
+            "table4": lambda: self._table4(share, progress),
+            "figures": lambda: figures(self.out / "table2" / self._systems()[0], [], progress),
+            "memory": lambda: self._memory(share, progress),
+        }
+        return others[name]() if name in others else self._claim(name, share, progress)
 
     def _systems(self) -> Sequence[str]:
         return self.systems or systems_for(self.device)
 
     def _unfinished(self, name: str, finding: Finding) -> list[str]:
         """List the systems or rows that there was no time for."""
-        wanted = {"table2": self._systems(), "table3": self.rows}.get(name, ())
-        missing = [row for row in wanted if row not in finding.data.get("results", {})]
+        if name == "table4" and "rows" not in finding.data:
+            return [
+                "table4: too little time for a semi-supervised parser; one is trained on trees."
+            ]
+        tables = {"table2": self._systems(), FRENCH: self._systems(), "table3": self.rows}
+        results = finding.data.get("results", {})
+        missing = [row for row in tables.get(name, ()) if row not in results]
         if not missing:
             return []
         listed = ", ".join(missing)
         return [f"{name}: no time was left for {listed}; the same command continues with them."]
 
-    def _table2(self, share: float, until: float, progress: Progress) -> Finding:
-        systems = self._systems()
+    def _table2(self, name: str, share: float, until: float, progress: Progress) -> Finding:
+        """Run Table 2; the one into French shows the first beside it, if that has results."""
+        systems, first = self._systems(), self.out / "table2"
+        data = self.data if name == "table2" else self.french
+        assert data is not None
         setup = Setup(
-            out=self.out / "table2",
-            data=self.data,
-            budget=_budget("table2", share, len(systems)),
+            out=self.out / name,
+            data=data,
+            budget=_budget(name, share, len(systems)),
             settings=self.settings,
             device=self.device,
             keep_weights=True,  # for the figures
             until=until,
         )
-        return table2(setup, systems, progress)
+        beside = first if name == FRENCH and any(first.glob(f"*/{RESULT}")) else None
+        return table2(setup, systems, progress, beside=beside)
 
     def _table3(self, share: float, until: float, progress: Progress) -> Finding:
         small = choose_device(self.device).type != "cuda"
@@ -201,16 +241,33 @@ class AllExperiments:
     def _table4(self, share: float, progress: Progress) -> Finding:
         assert self.trees is not None
         train, valid, test = self.trees
-        seconds = {"seconds": f"{_whole_seconds(share * TRAINING_SHARE):g}"}
-        experiment = ParserExperiment(
+        base = ParserExperiment(
             folder=self.out / "table4",
             train=train,
             valid=valid,
             test=test,
-            settings=seconds | dict(self.settings),
+            settings=self.settings,
             device=self.device,
         )
-        return table4(experiment, progress)
+        kind = choose_device(self.device).type
+        if share >= LEAST_SEMI_SUPERVISED.get(kind, LEAST_SEMI_SUPERVISED["cpu"]):
+            return table4_semi(within(base, share), progress)
+        seconds = {"seconds": f"{_whole_seconds(share * TRAINING_SHARE):g}"}
+        return table4(replace(base, settings=seconds | dict(self.settings)), progress)
+
+    def _memory(self, share: float, progress: Progress) -> Finding:
+        """Train memory networks with as many seeds as the share allows, or with fewer steps."""
+        seeds = max(1, min(MOST_SEEDS, int(share / SECONDS_PER_SEED)))
+        part = min(1.0, share / SECONDS_PER_SEED)
+        trial = MemoryTrial(
+            out=self.out / "memory",
+            hops=HOPS,
+            seeds=range(1, seeds + 1),
+            steps=max(LEAST_STEPS, int(part * MEMORY["steps"])),
+            stories=MEMORY["stories"],
+            device=self.device,
+        )
+        return memory(trial, progress)
 
     def _claim(self, name: str, share: float, progress: Progress) -> Finding:
         """Test a claim, with as many training steps as the share allows."""
@@ -227,6 +284,8 @@ class AllExperiments:
         )
         if name == "scaling":
             return scaling(WIDTHS, trial, data, progress)
+        if name == "training":
+            return training(trial, data, *VARIED, progress)
         if name == "positions":
             return positions(trial, data, *LENGTHS, progress)
         return smoothing(trial, data, (0.0, 0.1, 0.2), (1,), progress)

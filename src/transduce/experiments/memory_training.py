@@ -31,8 +31,8 @@ D = 32  # channels
 BATCH = 64  # stories of an update
 RATE, WARMUP, CLIP = 0.01, 100, 10.0
 COOLDOWN = 0.4  # share of the steps over which the rate falls to 0
-STARTS = 5  # initial weights of a model, of which one is kept
-STARTING = 0.32  # share of the steps after which it is chosen
+STARTS = 3  # initial weights of a model, of which one is kept
+STARTING = 0.4  # share of the steps after which it is chosen
 HIDDEN = 64  # units of the bag of words
 TOGETHER = 1024  # stories of a batch in evaluation
 WORD_IDS = {word: number for number, word in enumerate(VOCABULARY, start=PADDING + 1)}
