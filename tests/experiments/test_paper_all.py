@@ -71,6 +71,67 @@ def test_all_experiments_are_on_one_page(
     assert again.stderr.count("1 of 1 rows are finished already") == 2
 
 
+def test_french_is_shown_beside_german_and_memory_networks_need_no_text(
+    cli: CommandLine, tiny_files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = {name: SHARES[name] for name in ("table2", "table2_en_fr", "memory")}
+    monkeypatch.setattr(all_experiments, "SHARES", shares)
+    monkeypatch.setattr(all_experiments, "OVERHEAD", dict.fromkeys(shares, 3600.0))
+    monkeypatch.setattr(all_experiments, "LEAST_TRAINING_SHARE", 0.0)  # one second for each
+    monkeypatch.setattr(all_experiments, "MEMORY", {"steps": 10, "stories": 70})
+    monkeypatch.setattr(all_experiments, "MOST_SEEDS", 1)
+    monkeypatch.setitem(hardware.PRODUCTS, "cpu", hardware.Product(64, "float32", 1, 3))
+    out, valid = tmp_path / "all", write_pairs(tmp_path, "dev", tiny_pairs(20, seed=2))
+    french: list[str | Path] = [
+        "--french",
+        *tiny_files,
+        "--french-valid",
+        *valid,
+        "--set",
+        "subwords=bpe",
+    ]
+    how = ["--systems", "tiny", "--device", "cpu", *options(SMALLEST)]
+    texts: list[str | Path] = [*tiny_files, "--valid", *valid, *french]
+    done = cli("paper", "all", *texts, "--time", "1h", *how, "--out", out)
+    assert done.status == 0, done.stderr
+    page = (out / "report.html").read_text(encoding="utf-8")
+    for name in shares:
+        assert f'<section id="{name}">' in page
+    tables = Finding.load(out / "table2_en_fr" / "table2_en_fr.json").tables
+    assert any("en-de" in " ".join(table.columns) for table in tables)
+
+
+def test_french_held_out_text_without_french_is_refused(
+    cli: CommandLine, tiny_files: Files, tmp_path: Path
+) -> None:
+    texts: list[str | Path] = [*tiny_files, "--french-test", *tiny_files]
+    error = cli("paper", "all", *texts, "--time", "1h", "--out", tmp_path / "all").error
+    assert "--french-valid and --french-test go with --french EN FR" in error
+
+
+@pytest.mark.parametrize(("hours", "semi_supervised"), [(0.5, False), (12, True)])
+def test_table_4_is_semi_supervised_if_there_is_time(
+    hours: float,
+    semi_supervised: bool,
+    tiny_files: Files,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("table4", "table4_semi"):
+        data: dict[str, Any] = {"rows": {}} if name == "table4_semi" else {}
+        finding = Finding(name="table4", title=name, said="", data=data)
+        monkeypatch.setattr(all_experiments, name, lambda *_, finding=finding: finding)
+    monkeypatch.setattr(all_experiments, "SHARES", {"table4": 0.2, "table3": 0.8})
+    plan = planned(tmp_path / "all", tiny_files, hours * 3600)
+    plan = dataclasses.replace(plan, trees=(tiny_files[0],) * 3, device="cpu")
+    finding = plan._table4(plan.shares()["table4"], Silent())
+    assert (finding.title == "table4_semi") == semi_supervised
+    skipped = plan._unfinished("table4", finding)
+    assert [note.partition(";")[0] for note in skipped] == (
+        [] if semi_supervised else ["table4: too little time for a semi-supervised parser"]
+    )
+
+
 def test_the_shares_add_up_to_the_time(tiny_files: Files, tmp_path: Path) -> None:
     plan = planned(tmp_path, tiny_files)
     assert sum(plan.shares().values()) == pytest.approx(100)
