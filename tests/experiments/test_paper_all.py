@@ -9,7 +9,7 @@ import pytest
 from conftest import CommandLine, options, tiny_pairs, write_pairs
 
 from transduce.bench import hardware
-from transduce.errors import BadRun, BadSetting, Interrupted
+from transduce.errors import BadInput, BadRun, BadSetting, Interrupted
 from transduce.experiments import all_experiments
 from transduce.experiments.all_experiments import NEEDS, ROWS, SHARES, AllExperiments
 from transduce.experiments.findings import Finding
@@ -166,6 +166,21 @@ def test_experiments_without_time_are_skipped_and_reported(
     left_out = planned(tmp_path / "all", tiny_files).run(lambda finding, folder: None, Silent())
     assert started == ["table1", "table2", "figures", "scaling"][: len(started)]
     assert any("smoothing: too little of the 1m40s was left" in note for note in left_out)
+
+
+def test_other_optional_texts_are_refused(
+    tiny_files: Files, tmp_path: Path, started: list[str]
+) -> None:
+    """The time for each experiment depends on them."""
+    plan = planned(tmp_path / "all", tiny_files)
+    plan.run(lambda finding, folder: None, Silent())
+    with_trees = dataclasses.replace(plan, trees=(tiny_files[0],) * 3)
+    with pytest.raises(BadRun, match=r"other optional texts \(--french, --trees\)"):
+        with_trees.run(lambda finding, folder: None, Silent())
+    french = Data(train=tiny_files, languages="en-fr")
+    twice = dataclasses.replace(plan, data=french, french=french, out=tmp_path / "two")
+    with pytest.raises(BadInput, match="is English and French too: leave out --french"):
+        twice.run(lambda finding, folder: None, Silent())
 
 
 def test_another_time_or_a_foreign_folder_is_refused(

@@ -1,5 +1,6 @@
 """`transduce paper training`: learning rates, losses, and means of checkpoints."""
 
+import dataclasses
 import io
 import json
 import math
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from conftest import (
     CommandLine,
     Result,
@@ -25,10 +27,10 @@ from transduce.checkpoints.checkpoint import average_checkpoints, load_tensors
 from transduce.cli import main
 from transduce.config import ModelConfig
 from transduce.errors import BadRun, BadSetting
-from transduce.experiments.checkpoint_means import Averaged, compare_checkpoints
+from transduce.experiments.checkpoint_means import Averaged, _weights, compare_checkpoints
 from transduce.experiments.claims import Trial
 from transduce.experiments.findings import Finding
-from transduce.experiments.training import save_rarely, variants_of
+from transduce.experiments.training import save_rarely, training_of, variants_of
 from transduce.experiments.training_pictures import draw_losses, draw_means, draw_rates
 from transduce.experiments.training_rates import (
     Recorded,
@@ -36,7 +38,7 @@ from transduce.experiments.training_rates import (
     rates_of,
 )
 from transduce.inspection.style import drawing_style
-from transduce.runs.folder import WEIGHTS, checkpoints
+from transduce.runs.folder import WEIGHTS, RunConfig, checkpoints
 from transduce.system.files import FILE_MARK
 from transduce.system.progress import Silent
 from transduce.translation.translator import Translator
@@ -170,6 +172,35 @@ def test_a_run_that_was_trained_further_is_translated_again(
     assert not (texts / "step-0000002.txt").exists()
     assert not (texts / "mean-4.txt").exists()
     assert (texts / "mean-2.txt").read_text().startswith("the same"), "it is of equal weights"
+
+
+def test_means_are_of_the_checkpoints_that_were_listed(recorded_run: Path, tmp_path: Path) -> None:
+    """The run may save others meanwhile."""
+    own = tmp_path / "own"
+    shutil.copytree(recorded_run, own)
+    saved = [checkpoint for checkpoint in checkpoints(own) if checkpoint.scheduled]
+    before = _weights(saved, "mean-2")
+    shutil.copytree(own / "checkpoints" / "step-0000002", own / "checkpoints" / "step-0000009")
+    after = _weights(saved, "mean-2")
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    shutil.rmtree(own / "checkpoints" / "step-0000002")
+    with pytest.raises(BadRun, match="has saved newer checkpoints meanwhile"):
+        _weights(saved, "mean-4")
+
+
+def test_more_runs_than_can_be_drawn_are_refused() -> None:
+    trial = Trial(out=Path("x"), steps=400, settings={"P_drop": "0.1"})
+    with pytest.raises(BadSetting, match="9 runs: expected at most 8, to draw them"):
+        variants_of(trial, [2, 3, 4, 5], [0, 0.2, 0.3])
+
+
+def test_a_run_of_a_gpu_is_described_on_any_machine(recorded_run: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    shutil.copytree(recorded_run, own)
+    config = RunConfig.load(own)
+    dataclasses.replace(config, device="cuda").save(own)
+    finding = training_of(own, None, 20, tmp_path / "out", "cpu", Silent())
+    assert finding.data["machine"]
 
 
 def test_only_what_differs_from_the_preset_is_a_variant() -> None:

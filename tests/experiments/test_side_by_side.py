@@ -55,13 +55,16 @@ def end_at_once(row: Row, progress: Progress) -> None:
 
 
 def wait_in_a(row: Row, progress: Progress) -> None:
+    mark = Path(os.environ["MARK"])
     if row.name == "b":
+        while not mark.exists():
+            time.sleep(0.05)
         raise BadInput("b is bad")
-    Path(os.environ["MARK"]).touch()
     try:
+        mark.touch()
         time.sleep(60)
     finally:
-        Path(os.environ["MARK"]).write_text("saved", encoding="utf-8")
+        mark.write_text("saved", encoding="utf-8")
 
 
 def test_each_row_has_a_process_and_its_share_of_the_cores(
@@ -95,8 +98,7 @@ def test_an_error_of_a_row_stops_the_others_which_save(
     with pytest.raises(BadInput, match="b is bad"):
         run_side_by_side(wait_in_a, ROWS[:2], 2, Silent())
     assert time.monotonic() - begin < 50
-    mark = tmp_path / "mark"
-    assert not mark.exists() or mark.read_text(encoding="utf-8") == "saved"
+    assert (tmp_path / "mark").read_text(encoding="utf-8") == "saved"
 
 
 def test_no_row_starts_when_time_is_over() -> None:
@@ -138,10 +140,16 @@ def test_a_row_with_several_seeds_has_their_mean(
 
 
 def test_seeds_can_be_added_later(cli: CommandLine, tiny_files: Files, tmp_path: Path) -> None:
-    assert cli(*command(tiny_files, tmp_path / "t3")).status == 0
-    done = cli(*command(tiny_files, tmp_path / "t3", "--seeds", "2"))
+    out = tmp_path / "t3"
+    assert cli(*command(tiny_files, out)).status == 0
+    held_out = (out / "references.txt").read_bytes()
+    done = cli(*command(tiny_files, out, "--seeds", "2"))
     assert "2 of 4 rows are finished already" in done.stderr
     assert done.status == 0, done.stderr
+    assert (out / "references.txt").read_bytes() == held_out
+    tables = Finding.load(out / "table3.json").tables
+    assert cli(*command(tiny_files, out, "--gather")).status == 0
+    assert Finding.load(out / "table3.json").tables == tables, "they have both seeds"
 
 
 def test_rows_side_by_side_stop_and_continue(tiny_files: Files, tmp_path: Path) -> None:
@@ -159,8 +167,20 @@ def test_rows_side_by_side_stop_and_continue(tiny_files: Files, tmp_path: Path) 
         rest = process.stderr.read()
         assert process.wait(60) == 130, rest
     assert "Traceback" not in rest
-    saved = [path for path in out.glob("*/checkpoints/*") if path.is_dir()]
-    assert saved
+    steps = {name: list((out / name / "checkpoints").glob("step-*")) for name in ("base", "D-ls0")}
+    assert any(steps.values())
+    again = subprocess.Popen(
+        arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment()
+    )
+    with again as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "resuming from step" in line:
+                break
+        else:
+            pytest.fail("no row continued")
+        process.send_signal(signal.SIGTERM)
+        process.stderr.read()
 
 
 @pytest.mark.parametrize(

@@ -179,8 +179,8 @@ def test_two_pairs_are_shown_beside_each_other(tmp_path: Path) -> None:
     table = beside_table(ours, theirs, papers_system)
     columns = [column for column in table.columns if "interval" not in column]
     assert columns == [
-        *("system", "en-de: BLEU", "en-de: to the Transformer"),
-        *("en-fr: BLEU", "en-fr: to the Transformer"),
+        *("system", "en-de: BLEU", "en-de: to tiny"),
+        *("en-fr: BLEU", "en-fr: to tiny"),
         *("paper: en-de", "paper: to its Transformer, en-de"),
         *("paper: en-fr", "paper: to its Transformer, en-fr"),
     ]
@@ -199,6 +199,20 @@ def test_two_pairs_are_shown_beside_each_other(tmp_path: Path) -> None:
     assert convs2s[7:] == ("25.16", "-2.14", "40.46", "+2.36")
     (note,) = describe_beside(ours, theirs)
     assert "en-de: tiny, convs2s-tiny; en-fr:" in note
+
+
+def test_both_pairs_are_compared_with_the_same_transformer(tmp_path: Path) -> None:
+    """Folders are in alphabetical order: `small` before `tiny`, which was asked for first."""
+    rows = {"tiny": garbled(5), "small": garbled(3)}
+    finished_table(tmp_path / "de", "en-de", rows)
+    theirs = read_side(tmp_path / "de", ("en", "fr"))
+    resampled = Resampled(rows, REFERENCES, "fr")
+    ours = Side(("en", "fr"), {row: result(row) for row in rows}, resampled)
+    tiny, small = beside_table(ours, theirs, papers_system).rows
+    assert (tiny[2], tiny[5]) == ("", "")
+    assert small[2] == small[5] != ""
+    without = Side(("en", "fr"), {"convs2s-tiny": result("convs2s-tiny")}, resampled)
+    assert "no Transformer is finished in both" in describe_beside(without, theirs)[0]
 
 
 def test_a_folder_that_is_no_other_table_2_is_refused(tmp_path: Path) -> None:

@@ -232,15 +232,46 @@ def test_the_semi_supervised_parser_has_the_supervised_ones_settings_but_two(
         (["--gold", "0.001"], "leave a part without any: expected more trees"),
         (["--unlabelled", "none.txt"], "--unlabelled none.txt does not exist: expected text"),
         (["--gold", "0.5", "--beam", "0"], "beam = 0"),
+        (["--gold", "0.5", "--raw-beam", "2000"], "beam = 2000: expected at most 1,000"),
+        (["--gold", "0.5", "--words"], "--words is for the raw text of --unlabelled FILE"),
+        (["--unlabelled", "BLANK", "--unseen", "0.2"], "--unseen holds out trees with --gold"),
+        (["--unlabelled", "BLANK"], "has only 2 blank lines: expected sentences to parse"),
         (["--gold", "0.5", "--student-vocabulary", "0"], "vocabulary = 0"),
     ],
 )
 def test_bad_options_are_refused_in_one_sentence(
     cli: CommandLine, files: list[str], tmp_path: Path, arguments: list[str], error: str
 ) -> None:
+    (tmp_path / "blank.txt").write_text(" \n\n", encoding="utf-8")
+    given = [argument.replace("BLANK", str(tmp_path / "blank.txt")) for argument in arguments]
     command = ["paper", "table4", *files, "--out", str(tmp_path / "out"), "--device", "cpu"]
-    assert error in cli(*command, *arguments).error
-    assert not (tmp_path / "out" / "parser").exists()
+    assert error in cli(*command, *given).error
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_thresholds_may_change_until_trees_are_selected(
+    cli: CommandLine, command: list[str], tmp_path: Path
+) -> None:
+    """No parser depends on them, so its training must not be lost."""
+    asked = [*command, *GOLD_QUARTER]
+    never = cli(*asked, "--agreement", "1")
+    assert "or a lower --agreement" in never.error
+    weights = tmp_path / "out" / "parser" / "model.safetensors"
+    before = weights.stat().st_mtime_ns
+    done = cli(*asked)
+    assert done.status == 0, done.stderr
+    assert weights.stat().st_mtime_ns == before
+    assert "agreement = 0.0, not 0.5" in cli(*asked, "--agreement", "0.5").error
+
+
+def test_masked_trees_have_notes_of_their_own(
+    cli: CommandLine, command: list[str], tmp_path: Path
+) -> None:
+    done = cli(*command, *GOLD_QUARTER, "--masked")
+    assert done.status == 0, done.stderr
+    notes = " ".join(Finding.load(tmp_path / "out" / "table4.json").notes)
+    assert "A word is written as XX, its tag masked" in notes
+    assert "a word that is frequent" not in notes
 
 
 def test_without_raw_text_the_folder_is_as_before(

@@ -129,6 +129,15 @@ def test_flops_count_each_row_that_exists_in_each_step() -> None:
     assert weights_by_length(ModelConfig(), part) == 0
 
 
+def test_flops_of_large_texts_do_not_overflow() -> None:
+    """Four columns and 36 million pairs of 40 tokens exceed 64 bits."""
+    config = find_preset("neural-gpu").model.replace(d_ff=2048)
+    lengths = np.full(1_000_000, 40)
+    million = NeuralGPU.weights_by_length(config, lengths, lengths)
+    lengths = np.full(36_000_000, 40)
+    assert NeuralGPU.weights_by_length(config, lengths, lengths) == 36 * million > 2**63
+
+
 def test_a_run_killed_and_resumed_ends_with_the_same_bits(
     tiny_files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ from transduce.errors import BadInput, BadRun, BadSetting
 from transduce.parsing import automatic
 from transduce.parsing.automatic import AutomaticTrees
 from transduce.parsing.evaluation import score_tree, summarize
-from transduce.parsing.raw_text import MAX_CHARACTERS, RawText, keys_of
+from transduce.parsing.raw_text import MAX_CHARACTERS, RawText, keys_of, sentence_key
 from transduce.parsing.sequences import replace_tags, to_symbols
 from transduce.parsing.trees import Tree, read_trees
 from transduce.runs.folder import RunConfig
@@ -191,7 +191,7 @@ def test_odd_lines_are_parsed_or_counted(words: bool, runs: list[Path], tmp_path
     path = tmp_path / "odd.txt.xz"
     path.write_bytes(lzma.compress("".join(f"{line}\n" for line in ODD).encode()))
     work = work_on(tmp_path / "out", runs, RawText(path, words), keep=1.0)
-    summary = work.run({"the mouse sees a cell ."})
+    summary = work.run({sentence_key(["the", "mouse", "sees", "a", "cell", "."])})
     assert (summary.lines, summary.blank, summary.too_long, summary.held_out) == (10, 2, 2, 1)
     found = [tree.words() for tree in read_trees(work.trees)]
     assert len(found) == summary.kept == summary.parsed == 5
@@ -265,7 +265,7 @@ def test_changed_parsers_text_or_search_are_refused(
     cases: list[tuple[dict[str, Any], str]] = [
         ({"parsers": runs[:1]}, "was started with other parsers"),
         ({"beam": 3}, "was started with another beam than 3"),
-        ({"lines": 7}, "with another most number of lines"),
+        ({"lines": 7}, "another limit on lines"),
         ({"texts": (raw, raw)}, "was started with other raw text"),
     ]
     for changes, error in cases:
@@ -367,6 +367,13 @@ def test_an_automatic_file_of_a_run_without_one_is_refused(tmp_path: Path) -> No
         train_parser(gold, out=tmp_path / "run", automatic=gold, settings=TWO_STEPS, device="cpu")
 
 
+def test_a_sentence_is_held_out_however_its_words_are_written() -> None:
+    tree = [r"Shares", "rose", r"1\/2", "``", "a", "-LRB-", "b", "-RRB-", "''", "."]
+    raw = ["Shares", "rose", "1/2", '"', "a", "(", "b", ")", '"', "."]
+    assert sentence_key(tree) == sentence_key(raw)
+    assert sentence_key(raw) != sentence_key(raw[:-1])
+
+
 def test_keys_of_trees_are_their_words() -> None:
     some = trees(3)
-    assert keys_of(some) == {" ".join(tree.words()) for tree in some}
+    assert keys_of(some) == {"".join(tree.words()) for tree in some}

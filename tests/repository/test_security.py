@@ -53,6 +53,7 @@ REACHING = {
 }
 ALLOWED = {
     ("bench/workers.py", "multiprocessing"),  # each measured side in its own process
+    ("experiments/side_by_side.py", "multiprocessing"),  # each training run in its own process
     ("cli/serve.py", "webbrowser"),  # for --open
     ("datasets/downloading.py", "http.client"),  # for `transduce data get`
     ("datasets/downloading.py", "urllib.request"),

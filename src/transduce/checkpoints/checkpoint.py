@@ -38,6 +38,7 @@ from transduce.runs.folder import (
     PARTS,
     STATE,
     WEIGHTS,
+    Checkpoint,
     RunConfig,
     checkpoints,
     weights_file,
@@ -260,9 +261,15 @@ def average_checkpoints(run: Path, last: int) -> tuple[dict[str, Tensor], str]:
     chosen = [checkpoint for checkpoint in checkpoints(run) if checkpoint.scheduled][-last:]
     if not chosen:
         raise BadRun(f"{run} has no checkpoints to average: `transduce train` writes them")
+    return mean_of(chosen)
+
+
+def mean_of(chosen: Sequence[Checkpoint]) -> tuple[dict[str, Tensor], str]:
+    """Return the mean of some checkpoints of one run, and a description of it."""
     models = [load_tensors(checkpoint.verified(WEIGHTS)) for checkpoint in chosen]
     if any(_shapes(model) != _shapes(models[0]) for model in models):
-        raise BadRun(f"the checkpoints of {run} are of different models: they have no mean")
+        folder = chosen[0].path.parent
+        raise BadRun(f"the checkpoints in {folder} are of different models: they have no mean")
     if len(chosen) == 1:
         return models[0], f"checkpoint at step {chosen[0].step:,}"
     steps = _format_steps([checkpoint.step for checkpoint in chosen])

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from transduce.corpus.token_files import open_corpus
-from transduce.errors import BadRun, Interrupted, TransduceError
+from transduce.errors import BadInput, BadRun, Interrupted, TransduceError
 from transduce.experiments.budget import LONGEST_TIMING, Budget, steps_per_second
 from transduce.experiments.claims import Trial, pocket_texts
 from transduce.experiments.comparison import CORPUS, Setup
@@ -23,6 +23,7 @@ from transduce.experiments.experiment_folder import ADVICE, RESULT, require_new
 from transduce.experiments.figures import figures
 from transduce.experiments.findings import Finding
 from transduce.experiments.memory import MemoryTrial, memory
+from transduce.experiments.paper_numbers import EN_FR, papers_pair
 from transduce.experiments.parser_experiment import ParserExperiment
 from transduce.experiments.positions import positions
 from transduce.experiments.rows import Data
@@ -123,6 +124,8 @@ class AllExperiments:
             check_readable(path)
         for name in (*self._systems(), self._preset()):  # refuse unknown names and settings early
             configure(find_preset(name), self.settings, None)
+        if self.french is not None and papers_pair(self.data.pair()) == EN_FR:
+            raise BadInput("the main text is English and French too: leave out --french")
         choose_device(self.device)
         self._begin()
         with signals_as_interrupt():
@@ -170,12 +173,19 @@ class AllExperiments:
         path = self.out / PLAN
         if not path.exists():
             require_new(self.out)
-            write_checksummed(path, {"format": FORMAT, "seconds": self.seconds})
-        before = read_checksummed(path, FORMAT, "a plan")["seconds"]
+            new = {"format": FORMAT, "seconds": self.seconds, "without": self._without_text()}
+            write_checksummed(path, new)
+        plan = read_checksummed(path, FORMAT, "a plan")
+        before = plan["seconds"]
         if before != self.seconds:
             raise BadRun(
                 f"{self.out} was started with a time of {format_duration(before)}, not "
                 f"{format_duration(self.seconds)}: {ADVICE}"
+            )
+        if plan.get("without", self._without_text()) != self._without_text():
+            raise BadRun(
+                f"{self.out} was started with other optional texts (--french, --trees), on which "
+                f"the time for each experiment depends: {ADVICE}"
             )
 
     def _run_experiment(self, name: str, share: float, until: float, progress: Progress) -> Finding:

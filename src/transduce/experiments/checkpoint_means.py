@@ -16,7 +16,7 @@ from typing import Any
 
 from torch import Tensor
 
-from transduce.checkpoints.checkpoint import average_checkpoints, load_tensors, save_model
+from transduce.checkpoints.checkpoint import mean_of, save_model
 from transduce.checkpoints.selection import LENGTHS
 from transduce.errors import BadRun
 from transduce.experiments.comparison import SEARCH, free_memory
@@ -85,7 +85,7 @@ def compare_checkpoints(
     if len(missing) < len(names):
         progress.say(f"{len(names) - len(missing)} of {len(names)} translations are finished")
     for name in missing:
-        weights = _weights(run, saved, name)
+        weights = _weights(saved, name)
         outputs = _translate(run, config, weights, name, pairs, folder, device, progress)
         write_lines(folder / f"{name}.txt", outputs)
         free_memory()
@@ -137,12 +137,20 @@ def _plan(saved: Sequence[Checkpoint]) -> dict[str, str]:
     return single | means
 
 
-def _weights(run: Path, saved: Sequence[Checkpoint], name: str) -> Mapping[str, Tensor]:
+def _weights(saved: Sequence[Checkpoint], name: str) -> Mapping[str, Tensor]:
+    """Return the weights of one of the saved checkpoints, or the mean of the last ones."""
     kind, _, number = name.partition("-")
     if kind == "mean":
-        return average_checkpoints(run, int(number))[0]
-    chosen = next(checkpoint for checkpoint in saved if checkpoint.step == int(number))
-    return load_tensors(chosen.verified(WEIGHTS))
+        chosen = list(saved[-int(number) :])
+    else:
+        chosen = [checkpoint for checkpoint in saved if checkpoint.step == int(number)]
+    gone = [checkpoint.path for checkpoint in chosen if not checkpoint.path.exists()]
+    if gone:
+        raise BadRun(
+            f"{gone[0]} is gone: the run has saved newer checkpoints meanwhile; run the same "
+            "command again to describe those"
+        )
+    return mean_of(chosen)[0]
 
 
 def _translate(

@@ -46,7 +46,7 @@ from transduce.presets import find_preset
 from transduce.runs.folder import MODEL, RunConfig, delete_weights, last_checkpoint
 from transduce.runs.history import History, read_history
 from transduce.system.devices import choose_device
-from transduce.system.files import delete, require_regular
+from transduce.system.files import delete, remove_folder, require_regular
 from transduce.system.formatting import format_duration, pluralize
 from transduce.system.processes import cores, world_size
 from transduce.system.progress import Progress, Silent
@@ -183,7 +183,8 @@ class Comparison:
         choose_device(self.setup.device)  # fails before the corpus is prepared
         require_tokeniser(self.data.pair()[1])
         with signals_as_interrupt():
-            self._prepare(unfinished[0], progress)
+            # The same row in every call, because its seed decides which pairs are held out.
+            self._prepare(rows[0], progress)
             write_lines(self.folder / REFERENCES, [target for _, target in self.test_pairs()])
             if left := self._run_each(unfinished, progress):
                 rest = ", ".join(row.name for row in left)
@@ -356,7 +357,10 @@ def decode_pairs(corpus: Corpus, split: Split, most: int | None = None) -> list[
 def delete_checkpoints(run: Path) -> None:
     """Delete what only further training needs."""
     for name in ONLY_FOR_TRAINING:
-        delete(run / name)
+        if (run / name).is_dir() and not (run / name).is_symlink():
+            remove_folder(run / name)  # all or nothing, even if the process is killed
+        else:
+            delete(run / name)
 
 
 def validations(history: History) -> list[dict[str, float]]:

@@ -59,8 +59,18 @@ def require_same(folder: Path, shared: Mapping[str, Any], files: Sequence[InputF
     same = all(before.get(name) == shared.get(name) for name in ("parts", "languages"))
     if not same or len(before["inputs"]) != len(files):
         raise BadRun(
-            f"{folder} was started with other validation or test text, or other languages: {ADVICE}"
+            f"{folder} was started with other validation, test or raw text, or other languages: "
+            f"{ADVICE}"
         )
+
+
+def change_options(folder: Path, options: Mapping[str, Any]) -> None:
+    """Change options in experiment.json that nothing in the folder depends on yet."""
+    before = read_checksummed(folder / EXPERIMENT, FORMAT, "an experiment")
+    known = before.get("options", {})
+    new = known | {name: value for name, value in options.items() if name in known}
+    if new != known:
+        write_checksummed(folder / EXPERIMENT, {**before, "options": new})
 
 
 def save_result(folder: Path, result: Any) -> None:

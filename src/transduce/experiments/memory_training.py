@@ -121,8 +121,9 @@ class Training:
         split = task.splits["train"]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.model = make_model(hops).to(task.sentences.device)
+            # Drawn first, so that models with other numbers of hops see the same batches.
             rows = torch.randint(len(split.answers), (steps, BATCH))
+            self.model = make_model(hops).to(task.sentences.device)
         self.batches = rows.to(task.sentences.device)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=RATE)
 

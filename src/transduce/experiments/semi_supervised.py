@@ -22,8 +22,10 @@ from typing import Any, Self
 from transduce.corpus.inputs import InputFile
 from transduce.errors import BadInput
 from transduce.experiments.experiment_folder import (
+    EXPERIMENT,
     FORMAT,
     RESULT,
+    change_options,
     read_result,
     save_result,
     write_lines,
@@ -39,9 +41,10 @@ from transduce.experiments.parser_experiment import (
     scores_from_json,
 )
 from transduce.experiments.statistics import ResampledF1
-from transduce.parsing.automatic import AutomaticTrees, Summary
+from transduce.parsing.automatic import SUMMARY, AutomaticTrees, Summary
 from transduce.parsing.evaluation import score_tree
-from transduce.parsing.raw_text import RawText, keys_of
+from transduce.parsing.raw_text import RawText, count_lines, keys_of, sentence_key
+from transduce.parsing.training import SEARCH
 from transduce.parsing.trees import Tree, normalize, read_trees
 from transduce.presets import find_preset
 from transduce.system.files import atomic_folder, read_checksummed, write_checksummed
@@ -57,6 +60,8 @@ REST_TREES, REST_WORDS = "rest.trees", "rest.words"
 # The paper's parser has 16,000 subwords, and 32,000 if semi-supervised.
 STUDENT_VOCABULARY = {"parse": 32_000}
 MAX_PARSERS = 16
+# Options that may change until automatic trees are selected: no parser depends on them before.
+LATE = ("keep", "agreement", "weight", "student-steps", "student-vocabulary", "ensemble")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +96,7 @@ class RawOptions:
         ):
             if not fits:
                 raise BadInput(f"--{name} {value}: expected {expected}")
+        SEARCH.replace(beam=self.raw_beam).check()
         if gold is not None and gold + self.unseen >= 1:
             raise BadInput(
                 f"--gold {gold:g} and --unseen {self.unseen:g} leave no trees whose words could be "
@@ -187,6 +193,14 @@ class SemiSupervised:
                 problem = "is not a file" if path.exists() else "does not exist"
                 raise BadInput(f"--unlabelled {path} {problem}: expected text, a sentence per line")
         configure(find_preset(self.base.preset), self.student_settings, None)
+        if not (self.folder / EXPERIMENT).exists():  # bad text is reported before any training
+            for path in self.raw.unlabelled:
+                count_lines(path, progress)
+            if self.raw.gold is not None and self.base.train.is_file():
+                self._sizes()
+        elif not (self.folder / UNLABELLED / SUMMARY).exists():
+            options = self.raw.to_json()
+            change_options(self.folder, {name: options[name] for name in LATE})
         files = [InputFile(path, str(path.resolve())) for path in self.raw.unlabelled]
         self.base.open_with(self.raw.to_json(), files, progress)
 
@@ -236,8 +250,33 @@ class SemiSupervised:
         """Write the trees to learn from, those to hold out, and the words of all others.
 
         The file is in the order of the articles, so the parts are of different articles, apart
-        from the two in which a cut lies.
+        from the two in which a cut lies. A sentence that occurs among the trees to learn from is
+        not held out.
         """
+        total, first, last = self._sizes()
+        names = (GOLD_TREES, REST_TREES, REST_WORDS, UNSEEN_TREES)
+        with atomic_folder(self.folder / CUT, names) as temporary:
+            parts: dict[str, list[str]] = {name: [] for name in names}
+            learned: set[str] = set()
+            for number, tree in enumerate(read_trees(self.base.train)):
+                normalized = normalize(tree)
+                if normalized is None:
+                    continue
+                if number < first:
+                    parts[GOLD_TREES].append(str(tree))
+                    learned.add(sentence_key(normalized.words()))
+                elif number >= total - last:
+                    if sentence_key(normalized.words()) not in learned:
+                        parts[UNSEEN_TREES].append(str(tree))
+                else:
+                    parts[REST_TREES].append(str(tree))
+                    parts[REST_WORDS].append(" ".join(normalized.words()))
+            for name, lines in parts.items():
+                text = "".join(f"{line}\n" for line in lines)
+                (temporary / name).write_text(text, encoding="utf-8", newline="\n")
+
+    def _sizes(self) -> tuple[int, int, int]:
+        """Return the number of trees: all, those to learn from, those to hold out."""
         assert self.raw.gold is not None
         total = sum(1 for _ in read_trees(self.base.train))
         first, last = (
@@ -248,23 +287,7 @@ class SemiSupervised:
                 f"{self.base.train} has {total:,} trees, of which --gold and --unseen leave a part "
                 "without any: expected more trees, or other shares"
             )
-        names = (GOLD_TREES, REST_TREES, REST_WORDS, UNSEEN_TREES)
-        with atomic_folder(self.folder / CUT, names) as temporary:
-            parts: dict[str, list[str]] = {name: [] for name in names}
-            for number, tree in enumerate(read_trees(self.base.train)):
-                normalized = normalize(tree)
-                if normalized is None:
-                    continue
-                if number < first:
-                    parts[GOLD_TREES].append(str(tree))
-                elif number >= total - last:
-                    parts[UNSEEN_TREES].append(str(tree))
-                else:
-                    parts[REST_TREES].append(str(tree))
-                    parts[REST_WORDS].append(" ".join(normalized.words()))
-            for name, lines in parts.items():
-                text = "".join(f"{line}\n" for line in lines)
-                (temporary / name).write_text(text, encoding="utf-8", newline="\n")
+        return total, first, last
 
     def _more_parsers(self, progress: Progress) -> list[Path]:
         """Train the parsers that differ from the supervised one in their seed.

@@ -54,9 +54,8 @@ class _Running:
         progress.say(f"{self.row}: {message}")
         return True
 
-    def stop(self) -> None:
-        """Ask the process to save and to end, and wait for it."""
-        self.process.terminate()
+    def join(self) -> None:
+        """Wait until the process has saved and ended."""
         with contextlib.suppress(EOFError, ConnectionError):
             while True:  # a full pipe would keep it from ending
                 self.connection.recv()
@@ -88,7 +87,9 @@ def run_side_by_side(
                     running.pop(connection).connection.close()
     finally:
         for unfinished in running.values():
-            unfinished.stop()
+            unfinished.process.terminate()
+        for unfinished in running.values():
+            unfinished.join()
     return list(waiting)
 
 

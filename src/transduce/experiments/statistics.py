@@ -114,13 +114,17 @@ class ResampledScores:
         squares = sum(len(values) * float(np.var(values)) for values in scores.values())
         deviation = math.sqrt(squares / freedom) if freedom else 0.0
         random = np.random.default_rng(SEED)
+        drawn = len(next(iter(self.samples.values())))
+        # Student's t: a normal error over the square root of a chi-square that all systems share,
+        # because they share the estimated deviation.
+        spread = deviation * np.sqrt(freedom / random.chisquare(freedom, drawn)) if freedom else 0.0
         means = copy.copy(self)
         means.whole = {name: fmean(values) for name, values in scores.items()}
         means.samples = {}
         for name, each in runs.items():
             sampled = np.mean([self.samples[run] for run in each], axis=0)
-            errors = random.standard_t(freedom, len(sampled)) if freedom else 0.0
-            means.samples[name] = sampled + errors * deviation / math.sqrt(len(each))
+            errors = random.standard_normal(drawn) * spread / math.sqrt(len(each))
+            means.samples[name] = sampled + errors
         means.seed_deviation = deviation if freedom else None
         return means
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING, Any
 
@@ -89,12 +90,21 @@ def table3(
     }
     # All rows with the first seed come first: an unfinished table then has all of them.
     comparison.open_and_run([every[seed, name] for seed in numbers for name in chosen], progress)
-    results = comparison.results(every.values())
+    results = comparison.results(
+        row_of(name, shared, shrink, seed)
+        for name in TABLE_3
+        for seed in sorted({*numbers, *seeds_in(setup.out)})
+    )
     if not results:
         return Finding(name="table3", title=TITLE, said=SAID, notes=("No row is finished yet.",))
     if len(results) > 1:
         progress.say(f"comparing {len(results)} rows on samples of the test sentences")
     return make_finding(results, comparison.resample(results), budget, shrink)
+
+
+def seeds_in(folder: Path) -> set[int]:
+    """Return the seeds after the first with which rows in a folder were trained."""
+    return {int(path.name.rpartition("-seed")[2]) for path in folder.glob("*-seed[1-9]*")}
 
 
 def row_names(rows: Sequence[str]) -> list[str]:

@@ -102,7 +102,6 @@ def details(rows: Sequence[tuple[str, Scores]]) -> Table:
 def _notes(experiment: ParserExperiment, result: Result) -> tuple[str, ...]:
     candidates = "; ".join(f"{name}: {f1:.2f}" for name, f1 in result.candidates.items())
     recipe, test = result.recipe, result.test
-    written = "XX, its tag masked" if experiment.masked else "its tag, which the parser predicts"
     tree_files = f"{experiment.folder / GOLD} {experiment.folder / PARSED}"
     notes = [
         (
@@ -116,10 +115,7 @@ def _notes(experiment: ParserExperiment, result: Result) -> tuple[str, ...]:
             f"{result.model['d_model']} (the paper: 1024)."
         ),
         f"Chosen on the validation trees by F1 ({candidates}); the test trees were parsed once.",
-        (
-            f"Traces and function tags were stripped. A word is written as {written}; brackets are "
-            "scored with the gold tags, because EVALB excludes punctuation by tag."
-        ),
+        note_on_trees(experiment),
         *note_on_beam(experiment),
         f"`evalb -p COLLINS.prm {tree_files}` finds the same numbers.",
         f"`transduce parse {experiment.folder / PARSER}` parses sentences with it.",
@@ -131,6 +127,15 @@ def _notes(experiment: ParserExperiment, result: Result) -> tuple[str, ...]:
             "without constituents."
         )
     return tuple(notes)
+
+
+def note_on_trees(experiment: ParserExperiment) -> str:
+    """Describe how trees were written and scored."""
+    written = "XX, its tag masked" if experiment.masked else "its tag, which the parser predicts"
+    return (
+        f"Traces and function tags were stripped. A word is written as {written}; brackets are "
+        "scored with the gold tags, because EVALB excludes punctuation by tag."
+    )
 
 
 def note_on_beam(experiment: ParserExperiment) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from transduce.experiments.table4 import (
     details,
     name_of,
     note_on_beam,
+    note_on_trees,
     pictures,
 )
 from transduce.parsing.automatic import Summary
@@ -158,11 +159,8 @@ def _notes(
             "does not say how long it trained its parsers."
         ),
         _chosen({SUPERVISED: teacher, STUDENT: student}),
-        (
-            "Two things are not in the paper. The search is restricted to trees over exactly the "
-            "words of the sentence, and a word that is frequent in the gold trees gets only tags "
-            "that it has there."
-        ),
+        note_on_trees(experiment.base),
+        _not_in_the_paper(experiment),
         *note_on_beam(experiment.base),
         *_unseen(experiment, result),
     ]
@@ -171,6 +169,16 @@ def _notes(
     notes.append(f"`evalb -p COLLINS.prm {folder / GOLD} {parsed}` finds the same numbers.")
     notes.append(f"`transduce parse {folder / FOLDERS[STUDENT]}` parses sentences with it.")
     return tuple(notes)
+
+
+def _not_in_the_paper(experiment: SemiSupervised) -> str:
+    search = "The search is restricted to trees over exactly the words of the sentence"
+    if experiment.base.masked:
+        return f"{search}, which the paper does not mention."
+    return (
+        f"Two things are not in the paper. {search}, and a word that is frequent in the gold trees "
+        "gets only tags that it has there."
+    )
 
 
 def _raw_text(experiment: SemiSupervised, summary: Summary) -> str:
@@ -265,9 +273,10 @@ def _unseen(experiment: SemiSupervised, result: SemiResult) -> tuple[str, ...]:
         return ()
     return (
         (
-            f"The unseen articles are the last {pluralize(unseen.sentences, 'tree')} of "
+            f"The unseen articles are {pluralize(unseen.sentences, 'tree')} at the end of "
             f"{experiment.base.train.name}: no parser saw them, neither as trees nor as raw text. "
-            "An article in which a cut lies is on both sides of it."
+            "An article in which a cut lies is on both sides of it, and sentences that also occur "
+            "among the trees to learn from were left out."
         ),
     )
 

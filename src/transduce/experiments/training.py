@@ -36,8 +36,10 @@ from transduce.experiments.training_rates import (
     rates_of,
 )
 from transduce.experiments.training_tables import Fit, Trained, make_tables, verdicts
+from transduce.inspection.style import COLOURS
 from transduce.presets import find_preset
 from transduce.runs.folder import MODEL
+from transduce.system.devices import choose_device
 from transduce.system.formatting import pluralize
 from transduce.system.processes import cores
 from transduce.system.progress import Progress
@@ -153,7 +155,7 @@ def training_of(
         f"25,000); preset {run.config.preset}, N = {model.N} and d_model = {model.d_model} (the "
         "paper: base, 6 and 512)."
     )
-    machine = hardware.describe(run.config.device, cores(), ["torch"])
+    machine = hardware.describe(choose_device(device).type, cores(), ["torch"])
     return _finding([trained], [*notes, _describe_intervals(run)], machine)
 
 
@@ -197,6 +199,8 @@ def variants_of(
             variants[f"P_drop-{probability:g}"] = {"P_drop": f"{probability:g}"}
     if cooldown:
         variants[NO_COOLDOWN] = {"cooldown": "0"}
+    if len(variants) > len(COLOURS):
+        raise BadSetting(f"{len(variants)} runs: expected at most {len(COLOURS)}, to draw them")
     return variants
 
 

@@ -31,22 +31,19 @@ class Side:
         """The pair, such as en-de."""
         return "-".join(self.languages)
 
-    @property
-    def transformer(self) -> str | None:
-        """The first row whose model is a Transformer."""
-        return next(
-            (row for row, result in self.results.items() if _architecture(result) == TRANSFORMER),
-            None,
-        )
-
-    def distance(self, row: str) -> tuple[str, str]:
-        """Return BLEU minus the Transformer's, and its 95% interval; "" for the Transformer."""
-        base = self.transformer
+    def distance(self, row: str, base: str | None) -> tuple[str, str]:
+        """Return BLEU minus that of another row, and its 95% interval; "" for that row itself."""
         if base in (None, row) or row not in self.results:
             return "", ""
         low, high = self.resampled.difference(row, str(base))
         lead = self.resampled.whole[row] - self.resampled.whole[str(base)]
         return f"{lead:+z.2f}", f"{low:+.2f} to {high:+.2f}"
+
+
+def reference(ours: Side, theirs: Side) -> str | None:
+    """Return the first of our Transformers that both pairs have."""
+    both = (row for row in ours.results if row in theirs.results)
+    return next((row for row in both if _architecture(ours.results[row]) == TRANSFORMER), None)
 
 
 def read_side(folder: Path, languages: Sequence[str]) -> Side:
@@ -78,11 +75,12 @@ def read_side(folder: Path, languages: Sequence[str]) -> Side:
 
 def beside_table(ours: Side, theirs: Side, papers: Callable[[Result], System]) -> Table:
     """Return BLEU and the distance to the Transformer for both pairs, beside the paper's."""
-    sides = _sorted(ours, theirs)
+    sides, base = _sorted(ours, theirs), reference(ours, theirs)
     pairs = [pair for side in sides if (pair := papers_pair(side.languages))]
     columns = ["system"]
     for side in sides:
-        columns += [f"{side.name}: BLEU", f"{side.name}: to the Transformer", "95% interval"]
+        distance = f"{side.name}: to {base}" if base else f"{side.name}: to the Transformer"
+        columns += [f"{side.name}: BLEU", distance, "95% interval"]
     for pair in pairs:
         columns += [f"paper: {pair.name}", f"paper: to its Transformer, {pair.name}"]
     rows = []
@@ -90,7 +88,7 @@ def beside_table(ours: Side, theirs: Side, papers: Callable[[Result], System]) -
         cells = [row]
         for side in sides:
             bleu = side.resampled.whole.get(row)
-            cells += ["" if bleu is None else f"{bleu:.2f}", *side.distance(row)]
+            cells += ["" if bleu is None else f"{bleu:.2f}", *side.distance(row, base)]
         system = papers(ours.results.get(row) or theirs.results[row])
         for pair in pairs:
             bleu, of_base = pair.bleu(system), pair.bleu(PAPERS_TRANSFORMER)
@@ -115,9 +113,14 @@ def describe_beside(ours: Side, theirs: Side) -> list[str]:
     spent = "; ".join(
         f"{name} {seconds[0]:,} to {seconds[-1]:,} s" for name, seconds in budgets.items()
     )
+    compared = (
+        "the distances to the Transformer can."
+        if reference(ours, theirs)
+        else "no Transformer is finished in both."
+    )
     note = (
         f"By BLEU, best first: {'; '.join(ranks)}. Time in steps: {spent} per system. BLEU in two "
-        "languages cannot be compared; the distances to the Transformer can."
+        f"languages cannot be compared; {compared}"
     )
     return [note]
 

@@ -29,7 +29,7 @@ from transduce.corpus.token_files import InputRecord
 from transduce.errors import BadInput, BadRun
 from transduce.parsing.evaluation import TreeScore, score_tree, summarize
 from transduce.parsing.parser import Parser
-from transduce.parsing.raw_text import LeftOut, RawText, read_texts, words_of
+from transduce.parsing.raw_text import LeftOut, RawText, count_lines, read_texts, words_of
 from transduce.parsing.selection import Floats, agreement, select
 from transduce.parsing.sequences import replace_tags, to_symbols
 from transduce.parsing.trees import Tree, normalize, parse_trees, read_trees
@@ -47,7 +47,6 @@ from transduce.system.formatting import pluralize
 from transduce.system.locks import locked
 from transduce.system.progress import Progress, Silent
 from transduce.system.signals import signals_as_interrupt
-from transduce.text.reading import read_lines
 
 FORMAT = 1
 BLOCK = 1_024  # lines; at most this many are parsed again after an interruption
@@ -126,11 +125,13 @@ class AutomaticTrees:
 
         `held_out` are the keys of sentences that are left out.
         """
-        if (self.folder / SUMMARY).exists():
-            return self._read_summary()
         progress = progress or Silent()
         with signals_as_interrupt(), locked(self.folder):
             remove_leftovers(self.folder, BLOCKS)
+            if (self.folder / SUMMARY).exists():
+                if (self.folder / BLOCKS).exists():  # left by a killed process
+                    remove_folder(self.folder / BLOCKS)
+                return self._read_summary()
             lines = self._begin(progress)
             self._parse(lines, held_out, progress)
             summary = self._select(lines)
@@ -177,8 +178,8 @@ class AutomaticTrees:
         search = {"beam": self.beam, "most": self.lines, "block": BLOCK}
         if any(manifest[name] != value for name, value in search.items()):
             raise BadRun(
-                f"{self.folder} was started with another beam than {self.beam}, with another most "
-                f"number of lines, or by another version of transduce: {OTHERWISE}"
+                f"{self.folder} was started with another beam than {self.beam}, another limit on "
+                f"lines, or by another version of transduce: {OTHERWISE}"
             )
         records = [InputRecord(**record) for record in manifest["inputs"]]
         if len(records) != len(files) or not all(map(InputFile.matches, files, records)):
@@ -190,23 +191,10 @@ class AutomaticTrees:
         """Return how many lines of each text to read."""
         counts: list[int] = []
         for text in self.texts:
-            lines = self._count(text, progress)
+            lines = count_lines(text.path, progress)
             left = lines if self.lines is None else self.lines - sum(counts)
             counts.append(min(lines, left))
         return counts
-
-    def _count(self, text: RawText, progress: Progress) -> int:
-        """Return the number of lines; refuse text that has no words."""
-        lines = blank = 0
-        with progress.track(f"reading {text.path}", None, "lines") as advance:
-            for line in read_lines(text.path):
-                lines += 1
-                blank += not line.strip()
-                advance(1)
-        if lines == blank:
-            content = f"has only {pluralize(lines, 'blank line')}" if lines else "is empty"
-            raise BadInput(f"{text.path} {content}: expected sentences to parse, one per line")
-        return lines
 
     def _blocks(self, lines: Sequence[int]) -> Iterator[tuple[int, Path]]:
         """Yield the number of lines and the file of each block."""

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from transduce.errors import BadInput
 from transduce.parsing.parser import Parser
-from transduce.parsing.trees import Tree
+from transduce.parsing.trees import Tree, unescape
+from transduce.system.formatting import pluralize
+from transduce.system.progress import Progress
 from transduce.text.reading import read_lines
 
 MAX_CHARACTERS = 20_000  # a longer line is not a sentence; it is left out before it is tokenised
@@ -25,6 +28,20 @@ class RawText:
     path: Path
     words: bool = False  # whether words are separated by spaces already
     gold: Path | None = None  # trees of the same sentences, to measure the parsers only
+
+
+def count_lines(path: Path, progress: Progress) -> int:
+    """Return the number of lines of a text; refuse one that has no words."""
+    lines = blank = 0
+    with progress.track(f"reading {path}", None, "lines") as advance:
+        for line in read_lines(path):
+            lines += 1
+            blank += not line.strip()
+            advance(1)
+    if lines == blank:
+        content = f"has only {pluralize(lines, 'blank line')}" if lines else "is empty"
+        raise BadInput(f"{path} {content}: expected sentences to parse, one per line")
+    return lines
 
 
 def read_texts(texts: Iterable[RawText]) -> Iterator[tuple[RawText, str]]:
@@ -55,8 +72,12 @@ def words_of(
 
 
 def sentence_key(words: Iterable[str]) -> str:
-    """Return the text by which sentences are compared."""
-    return " ".join(words)
+    """Return the text by which sentences are compared, however their words are separated.
+
+    Raw text and trees differ in spaces, escapes and quotation marks.
+    """
+    text = "".join(map(unescape, words)).replace("\\/", "/").replace("\\*", "*")
+    return text.replace("``", '"').replace("''", '"')
 
 
 def keys_of(trees: Iterable[Tree]) -> set[str]:

@@ -86,6 +86,10 @@ class RawText:
                     "--unlabelled FILE or --gold SHARE"
                 )
             return None
+        if self.unseen is not None and self.gold is None:
+            raise BadInput("--unseen holds out trees with --gold: give --gold SHARE")
+        if self.words and not self.unlabelled:
+            raise BadInput("--words is for the raw text of --unlabelled FILE: give some")
         return RawOptions(unlabelled=tuple(self.unlabelled or ()), **numbers, **flags)
 
 

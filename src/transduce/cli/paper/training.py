@@ -13,6 +13,7 @@ transduce paper training train.en train.de --valid dev.en dev.de --preset small 
 --out runs/training
 transduce paper training --run runs/base --valid dev.en dev.de --out runs/base-training
 """
+WARMUPS, DROPOUTS = "0.25,4", "0,0.3"
 WITH_RUN = ("valid", "valid_tsv", "device")  # options that go with --run
 
 
@@ -20,13 +21,12 @@ def training(
     *,
     out: options.Out = Path("runs/training"),
     run: Path | None = option("Describe this run, of any size, instead of training."),
-    warmups: str = option(
-        "Other warm-ups to train with, as factors on the preset's.",
-        default="0.25,4",
+    warmups: str | None = option(
+        f"Other warm-ups to train with, as factors on the preset's. Default: {WARMUPS}.",
         metavar="0.25,4,…",
     ),
-    dropouts: str = option(
-        "Other values of P_drop to train with.", default="0,0.3", metavar="0,0.3,…"
+    dropouts: str | None = option(
+        f"Other values of P_drop to train with. Default: {DROPOUTS}.", metavar="0,0.3,…"
     ),
     most: int = option(
         "The most validation sentences to translate with each checkpoint.", default=500, min=20
@@ -45,11 +45,11 @@ def training(
     from transduce.presets import find_preset
     from transduce.system.progress import console_progress
 
-    factors = options.numbers(float, "--warmups", warmups, "0.25,4")
-    probabilities = options.numbers(float, "--dropouts", dropouts, "0,0.3")
+    factors = options.numbers(float, "--warmups", warmups or WARMUPS, WARMUPS)
+    probabilities = options.numbers(float, "--dropouts", dropouts or DROPOUTS, DROPOUTS)
     require_folder(out, "training")
     if run is not None:
-        _require_alone(claim, seed)
+        _require_alone(claim, {"seed": seed, "warmups": warmups, "dropouts": dropouts})
         valid = claim.with_train("", None).valid
         show(training_of(run, valid, most, out, claim.device, console_progress()), out)
         return
@@ -59,15 +59,14 @@ def training(
     show(measure(trial, data, factors, probabilities, most, console_progress()), out)
 
 
-def _require_alone(claim: options.Claim, seed: int | None) -> None:
+def _require_alone(claim: options.Claim, others: dict[str, object]) -> None:
     """Refuse options that change a training together with --run, which trains nothing."""
     given = [
         field.name
         for field in dataclasses.fields(claim)
         if field.name not in WITH_RUN and getattr(claim, field.name) != field.default
     ]
-    if seed is not None:
-        given.append("seed")
+    given += [name for name, value in others.items() if value is not None]
     if given:
         name = given[0].rstrip("_")
         what = "a training text" if name in ("source", "target") else f"--{name.replace('_', '-')}"

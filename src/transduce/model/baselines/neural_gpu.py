@@ -85,8 +85,9 @@ class NeuralGPU(Transducer):
         # Step t of the decoder rewrites max(n, t) rows, t = 1 ... T.
         beyond = np.maximum(T - n, 0)
         written = T * n + beyond * (beyond + 1) // 2
-        images = row * (config.N * (n * n).sum() + config.decoder_layers * written.sum())
-        return int(images) - len(n) * _tape_weights(config)  # <s> is not written on the tape
+        encoder, decoder = int((n * n).sum()), int(written.sum())  # the products exceed 64 bits
+        images = row * (config.N * encoder + config.decoder_layers * decoder)
+        return images - len(n) * _tape_weights(config)  # <s> is not written on the tape
 
     def encode(self, source: PackedTokens) -> Tensor:
         """Return the rows of the image after as many steps as it has rows. -> (T, w m)."""
