@@ -236,6 +236,8 @@ def test_variants_are_trained_and_compared(trained: Path) -> None:
     names = ["preset", "warm-up 4", "P_drop 0.3"]
     assert [row[0] for row in runs.rows] == names
     assert [(row[1], row[2]) for row in runs.rows] == [*(("1", "0.1"), ("4", "0.1"), ("1", "0.3"))]
+    papers = [row[-2:] for row in runs.rows]
+    assert papers == [("4.92", "25.8"), ("", ""), ("", "")], "it varied no warm-up"
     assert [row[0] for row in rates.rows] == ["the paper's base", *names]
     assert rates.rows[0][1:4] == ("512", "4,000", "6.988e-04")
     assert {row[-1] for row in rates.rows[1:]} == {"0"}

@@ -251,7 +251,7 @@ def _notes(results: Mapping[str, Result], budget: Budget, languages: tuple[str, 
     passes = [result.epochs for result in results.values()]
     scaled = (
         f"Scaled down: {first.recipe['batch_tokens']:,} tokens per side in a step (the paper: "
-        f"25,000), {min(passes):.1f} to {max(passes):.1f} passes over the training text, a "
+        f"25,000), {_range(passes)} passes over the training text, a "
         f"vocabulary of {first.model['target_vocabulary']:,}"
         f"{f' ({pair.vocabulary:,})' if pair else ''}; the paper's base model trained for 12 hours "
         "on 8 GPUs."
@@ -269,6 +269,12 @@ def _notes(results: Mapping[str, Result], budget: Budget, languages: tuple[str, 
     scheduled = describe_schedule(first.recipe, budget)
     others = _about_papers_numbers(languages, str(first.recipe["subwords"]))
     return [equal, scaled, scheduled, evaluated, counted, *others, *_about_neural_gpu(results)]
+
+
+def _range(values: Sequence[float]) -> str:
+    """Write the lowest and the highest of some values, or one if they are about equal."""
+    low, high = f"{min(values):.1f}", f"{max(values):.1f}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _about_papers_numbers(languages: tuple[str, str], subwords: str) -> list[str]:

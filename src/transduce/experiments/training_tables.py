@@ -104,7 +104,9 @@ def _runs_table(trained: Sequence[Trained]) -> Table:
     )
     rows = []
     for each in trained:
-        paper = TABLE_3.get(PAPERS_ROWS.get(each.dropout, ""))
+        # The paper varies dropout, but not the warm-up.
+        same_warmup = each.warmup == trained[0].warmup
+        paper = TABLE_3.get(PAPERS_ROWS.get(each.dropout, "")) if same_warmup else None
         low, high = each.difference or (math.nan, math.nan)
         compared = (
             each.bleu.show(1) if each.bleu else "",
