@@ -172,7 +172,7 @@ def test_an_interrupted_row_continues(
         (("--steps", "5"), "was started with steps = 4, not 5"),
         (("--set", "P_drop=0.2"), "was started without P_drop, which is now 0.2"),
         (("--shrink", "8"), "was started with shrink = 16, not 8"),
-        (("--languages", "en-fr"), "other validation or test text, or other languages"),
+        (("--languages", "en-fr"), "other validation, test or raw text, or other languages"),
     ],
 )
 def test_a_folder_with_other_settings_is_refused(
@@ -189,7 +189,7 @@ def test_a_folder_with_another_text_or_test_set_is_refused(
     other = write_pairs(tmp_path, "other", tiny_pairs(300, seed=2))
     assert " differs from " in cli(*arguments(other, results_only)).error
     error = cli(*arguments(tiny_files, results_only), "--test", *other).error
-    assert "other validation or test text" in error
+    assert "other validation, test or raw text" in error
 
 
 def test_a_foreign_folder_is_refused(

@@ -128,6 +128,8 @@ def shorten(words: list[str]) -> list[str]:
     for option in ("--from", "--recipe"):
         if words[0] == "train" and option in words:
             short = QUICK[f"train {option}"]
+    if words[:2] == ["paper", "training"] and "--run" in words:  # it trains nothing
+        short = ["--most", "20"]
     replaced = {word for word in short if word.startswith("--") and word != "--set"}
     replaced |= BUDGETS if replaced & BUDGETS else set()
     result: list[str] = []

@@ -268,8 +268,8 @@ def mean_of(chosen: Sequence[Checkpoint]) -> tuple[dict[str, Tensor], str]:
     """Return the mean of some checkpoints of one run, and a description of it."""
     models = [load_tensors(checkpoint.verified(WEIGHTS)) for checkpoint in chosen]
     if any(_shapes(model) != _shapes(models[0]) for model in models):
-        folder = chosen[0].path.parent
-        raise BadRun(f"the checkpoints in {folder} are of different models: they have no mean")
+        run = chosen[0].path.parent.parent
+        raise BadRun(f"the checkpoints of {run} are of different models: they have no mean")
     if len(chosen) == 1:
         return models[0], f"checkpoint at step {chosen[0].step:,}"
     steps = _format_steps([checkpoint.step for checkpoint in chosen])
