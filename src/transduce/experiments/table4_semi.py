@@ -212,7 +212,8 @@ def _raw_text(experiment: SemiSupervised, summary: Summary) -> str:
 
 def _selection(raw: RawOptions, summary: Summary) -> str:
     several = (
-        f"{raw.parsers} parsers, which differ in their seed, agree on {summary.agreed:,} sentences "
+        f"{raw.parsers} parsers, which differ in their seed, agree on "
+        f"{pluralize(summary.agreed, 'sentence')} "
         f"(F1 of at least {100 * raw.agreement:g}% between them)"
         if raw.parsers > 1
         else "One parser made the trees"
