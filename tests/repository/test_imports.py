@@ -21,8 +21,11 @@ TABLE = {
     "presets": "config errors",
     "text": "errors system",
     "subwords": "errors system",
+    "markup": "errors",
+    "glossary": "errors markup system text",
+    "documents": "errors markup system text",
     "datasets": "errors settings system text",
-    "corpus": "config errors settings subwords system text",
+    "corpus": "config errors glossary markup settings subwords system text",
     "batching": "config corpus errors subwords",
     "runs": "config corpus errors settings system",
     "model.positions": "",
@@ -40,8 +43,8 @@ TABLE = {
     "system",
     "interop.importing": "checkpoints config errors interop.dictionary interop.marian runs "
     "settings subwords system text",
-    "translation": "batching checkpoints config decoding errors interop.export model runs subwords "
-    "system text translation.types",
+    "translation": "batching checkpoints config decoding errors glossary interop.export markup model "
+    "runs subwords system text translation.types",
     "recipes": "config datasets errors presets settings system text",
     "workflows": "config corpus errors evaluation presets recipes runs settings system text "
     "training translation",
@@ -49,7 +52,7 @@ TABLE = {
     "translation translation.types",
     "pages": "",
     "inspection": "batching errors model pages runs subwords system translation translation.types",
-    "serving": "config errors inspection pages runs system text translation translation.types",
+    "serving": "config documents errors glossary inspection markup pages runs system text translation translation.types",
     "bench": "batching checkpoints config corpus errors evaluation interop.export model "
     "model.positions presets runs subwords system text training translation",
     "experiments": "batching bench checkpoints config corpus datasets errors evaluation inspection "
@@ -59,7 +62,7 @@ UNRESTRICTED = {"", "cli", "__main__", "interop"}  # "": transduce itself; inter
 
 WITHOUT_TORCH = (
     *("system", "text", "subwords", "datasets", "corpus", "runs", "recipes", "translation"),
-    *("interop.converting", "pages"),
+    *("documents", "glossary", "interop.converting", "markup", "pages"),
 )
 HEAVY = {"torch", "numpy", "tokenizers", "safetensors", "sacrebleu"}
 WEB = {

@@ -27,7 +27,8 @@ from transduce.translation.types import Engine, Hypothesis, Job
 LINGER, MAX_LINGER = 0.1, 0.05
 
 Hypotheses = list[Hypothesis]
-Key = tuple[SearchConfig, bytes, tuple[int, ...]]  # settings, source, prefix
+Required = tuple[tuple[tuple[int, ...], ...], ...]
+Key = tuple[SearchConfig, bytes, tuple[int, ...], Required]  # settings, source, prefix, phrases
 Owner = Hashable  # the client of a request; None if unknown
 
 
@@ -143,7 +144,7 @@ class Batcher:
     def _add(self, ticket: Ticket, jobs: Sequence[Job], config: SearchConfig, owner: Owner) -> None:
         """Put the sentences of a ticket into the queue, longest first."""
         for index, job in sorted(enumerate(jobs), key=lambda item: -len(item[1].source)):
-            key = (config, job.source.tobytes(), tuple(job.prefix))
+            key = (config, job.source.tobytes(), tuple(job.prefix), job.required)
             cached = self._cache.get(key)
             if cached is not None:
                 self._cache.move_to_end(key)

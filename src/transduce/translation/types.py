@@ -20,6 +20,8 @@ class Job:
     prefix: Sequence[int] = ()  # token ids that the output must begin with
     number: tuple[int, ...] = ()  # identifies the job; samples depend only on it and the seed
     classes: Sequence[int] = ()  # for a constraint: the lexicon's class of each word to parse
+    # Phrases that the output must contain; each as alternatives, of which one is enough.
+    required: tuple[tuple[tuple[int, ...], ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,212 @@
+"""Find spans that a translation must contain unchanged: placeholders, URLs, code and so on."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from transduce.errors import BadInput
+
+UNITS = (
+    *(["nm", "µm", "μm", "mm", "cm", "dm", "km", "m", "mg", "g", "kg", "t", "ml", "cl", "dl", "l"]),
+    *(
+        [
+            "kB",
+            "KB",
+            "MB",
+            "GB",
+            "TB",
+            "PB",
+            "KiB",
+            "MiB",
+            "GiB",
+            "TiB",
+            "kbit",
+            "Kbit",
+            "Mbit",
+            "Gbit",
+            "kbps",
+            "Mbps",
+            "Gbps",
+            "bps",
+        ]
+    ),
+    *(
+        [
+            "Hz",
+            "kHz",
+            "MHz",
+            "GHz",
+            "THz",
+            "W",
+            "kW",
+            "MW",
+            "GW",
+            "V",
+            "mV",
+            "kV",
+            "A",
+            "mA",
+            "Ah",
+            "mAh",
+            "Wh",
+            "kWh",
+            "Ω",
+        ]
+    ),
+    *(
+        [
+            "ns",
+            "µs",
+            "μs",
+            "ms",
+            "px",
+            "pt",
+            "em",
+            "rem",
+            "dpi",
+            "ppi",
+            "fps",
+            "rpm",
+            "dB",
+            "°C",
+            "°F",
+            "K",
+            "°",
+        ]
+    ),
+    *(["N", "Pa", "hPa", "kPa", "bar", "psi", "J", "kJ", "cal", "kcal", "mol", "lm", "lx"]),
+)
+EXTENSIONS = (
+    "txt|md|rst|html?|css|js|mjs|ts|tsx|jsx|json|jsonl|ya?ml|toml|ini|cfg|conf|xml|xsd|xslt?|csv|tsv|"
+    "py|pyc|ipynb|c|cc|cpp|h|hpp|cs|vb|java|class|jar|kt|go|rs|rb|php|pl|sh|bat|cmd|ps1|sql|mdb?|"
+    "exe|dll|so|msi|deb|rpm|apk|zip|tar|gz|xz|bz2|zst|7z|rar|iso|img|bin|"
+    "pdf|docx?|xlsx?|pptx?|od[tsp]|rtf|epub|png|jpe?g|gif|svg|webp|bmp|tiff?|ico|"
+    "mp[34]|wav|ogg|flac|avi|mkv|mov|webm|srt|vtt|po|pot|mo|xlf|xliff|tmx|log|lock|bak|tmp|"
+    "config|csproj|vcxproj|sln|props|targets|resx|xaml|aspx?|cshtml|razor"
+)
+UNIT = "|".join(sorted(map(re.escape, UNITS), key=len, reverse=True))
+NARROW = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
+
+# Tried in this order where several begin at the same character. An expression starts with a
+# character that few words have, so that text without spans is scanned fast.
+PATTERNS = {
+    "code": r"(?P<_ticks>`+)(?!`).+?(?<!`)(?P=_ticks)(?!`)",
+    "url": (
+        r"(?:https?|ftps?|file|git|ssh|wss?)://[^\s<>\"«»“”`]+|"
+        r"\bwww\.[^\s<>\"«»“”`]+\.[^\s<>\"«»“”`]+"
+    ),
+    "email": r"\b(?:mailto:)?[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+    "tag": (
+        r"</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>|<!--.*?-->|"
+        r"&(?:[A-Za-z]\w{1,30}|#\d{1,7}|#x[\dA-Fa-f]{1,6});"
+    ),
+    "placeholder": (
+        r"\{\{[^{}]*\}\}|\$?\{[^{}\s][^{}]{0,80}\}|\{\}|"
+        r"(?<![\w%])%(?:\d+\$)?(?:\(\w+\))?[-+#0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?"
+        r"(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcrsapn@](?!\w)|"
+        r"(?<!%)%%(?!%)|(?<![\w%])%[A-Za-z_]\w*%|"
+        r"(?<![\w$])\$(?:\d(?![\d.,]*\d)|[A-Za-z_]\w*\b|\([A-Za-z_]\w*\))"
+    ),
+    "path": (
+        r"(?<![\w\\])[A-Za-z]:\\(?:[^\s\\/:*?\"<>|]+\\)*[^\s\\/:*?\"<>|]*|"
+        r"(?<![\w\\])\\\\[\w.$-]+(?:\\[\w.$-]+)+|"
+        r"(?<![\w./~])(?:~|\.{1,2})?/(?:[\w.+@-]+/)+[\w.+@-]*|"
+        r"(?<![\w./~])(?:~|\.{1,2})/[\w.+@-]+|"
+        rf"(?<![\w./\\-])(?:[\w+-]+(?:\.[\w+-]+)*/)*[\w+-][\w.+-]*\.(?:{EXTENSIONS})\b(?![\w/])"
+    ),
+    "option": (
+        r"(?<![\w-])--[A-Za-z][\w-]*(?:=[^\s,;]+)?|"
+        r"\b[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)*\(\)"
+    ),
+    # Without separators, whose meaning depends on the language.
+    "number": rf"(?<![\w.,])\d+(?:[ {NARROW}]?(?:{UNIT})(?![\w/²³])|{NARROW[0]}?%(?![\w(]))",
+    # Private-use characters stand for spans, so those of the text are spans themselves.
+    "private": r"[\U000F0000-\U000FFFFD]",
+}
+KINDS = tuple(PATTERNS)
+TRAILING = ".,;:!?'’)]}"  # not the end of a URL or path in running text
+MAY_HAVE_SPAN = re.compile(r"[{}%$<>`@/\\()&_\d\U000F0000-\U000FFFFD]|--|www\.|\.[A-Za-z]")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A protected part of a text."""
+
+    start: int
+    end: int
+    kind: str
+
+
+class SpanRules:
+    """Which spans of a text are protected."""
+
+    def __init__(self, patterns: Sequence[str] = (), words: Sequence[str] = ()) -> None:
+        """Protect what these regular expressions match, these words, and all built-in kinds."""
+        self.patterns, self.words = tuple(patterns), tuple(words)
+        for pattern in patterns:
+            try:
+                compiled = re.compile(pattern)
+            except re.error as error:
+                raise BadInput(f"--keep {pattern!r} is not a regular expression: {error}") from None
+            if compiled.search(""):
+                raise BadInput(
+                    f"--keep {pattern!r} matches the empty text: expected one that does not"
+                )
+
+    @cached_property
+    def _own(self) -> list[re.Pattern[str]]:
+        own = [re.compile(pattern) for pattern in self.patterns]
+        if self.words:
+            longest_first = sorted(set(self.words), key=lambda word: (-len(word), word))
+            own.append(re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)"))
+        return own
+
+    def find(self, text: str) -> list[Span]:
+        """Return the spans of a text, which do not overlap; the user's own come first."""
+        found: list[Span] = []
+        for pattern in self._own:
+            found += [Span(*match.span(), "keep") for match in pattern.finditer(text) if match[0]]
+        if MAY_HAVE_SPAN.search(text):
+            found += _built_in(text)
+        return sorted(_without_overlaps(found), key=lambda span: span.start)
+
+
+BUILT_IN = SpanRules()
+_ALL = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in PATTERNS.items()))
+
+
+def find_spans(text: str) -> list[Span]:
+    """Return the spans of the built-in kinds."""
+    return BUILT_IN.find(text)
+
+
+def _built_in(text: str) -> Iterator[Span]:
+    position = 0
+    while match := _ALL.search(text, position):
+        kind = str(match.lastgroup)
+        end = match.end()
+        if kind in ("url", "path"):
+            end = match.start() + len(_trimmed(match[0]))
+        position = max(end, match.start() + 1)
+        if end > match.start():
+            yield Span(match.start(), end, kind)
+
+
+def _trimmed(text: str) -> str:
+    """Remove punctuation that ends a sentence; a bracket stays if it is closed inside."""
+    while text and text[-1] in TRAILING:
+        closing = {")": "(", "]": "[", "}": "{"}.get(text[-1])
+        if closing and text.count(closing) >= text.count(text[-1]):
+            break
+        text = text[:-1]
+    return text
+
+
+def _without_overlaps(spans: Sequence[Span]) -> Iterator[Span]:
+    """Yield spans that do not overlap an earlier one in the list."""
+    taken: list[Span] = []
+    for span in spans:
+        if all(span.end <= other.start or span.start >= other.end for other in taken):
+            taken.append(span)
+            yield span
