@@ -1,0 +1,248 @@
+"""Place tags and spans in a translation, by the alignment of its units.
+
+A unit is a word, a punctuation mark or a stand-in. A link is the index of the source unit that a
+target unit translates, or `NONE`.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from transduce.markup.inline import Inline, Tag
+from transduce.markup.protected import STAND_IN, Element, Protected, span_index, stand_in
+
+NONE = -1
+UNIT = re.compile(r"\w+|[^\w\s]")
+CERTAIN = 3.0  # weight of a stand-in, whose link is known, when a range is chosen
+
+
+def units(text: str) -> list[tuple[int, int]]:
+    """Return the ranges of characters of a text's units."""
+    return [match.span() for match in UNIT.finditer(text)]
+
+
+@dataclass(slots=True)
+class Aligned:
+    """A text and its translation, both with stand-ins, and the links of the target's units."""
+
+    source: str
+    target: str
+    links: Sequence[int]
+    source_units: list[tuple[int, int]] = field(init=False)
+    target_units: list[tuple[int, int]] = field(init=False)
+    linked: dict[int, tuple[int, int]] = field(init=False)  # first and last unit of each link
+
+    def __post_init__(self) -> None:
+        """Link each stand-in to itself."""
+        self.source_units, self.target_units = units(self.source), units(self.target)
+        starts = {
+            self.source[start]: number
+            for number, (start, _) in enumerate(self.source_units)
+            if STAND_IN.match(self.source[start])
+        }
+        self.links = [
+            starts.get(self.target[start], link)
+            for (start, _), link in zip(self.target_units, self.links, strict=True)
+        ]
+        self.linked = {}
+        for number, link in enumerate(self.links):
+            if link != NONE:
+                self.linked[link] = self.linked.get(link, (number, number))[0], number
+
+    def source_range(self, start: int, end: int) -> range:
+        """Return the source units in a range of characters."""
+        first = bisect_left(self.source_units, (start, start))
+        last = bisect_left(self.source_units, (end, end))
+        return range(first, last)
+
+
+def insert_spans(aligned: Aligned, missing: Sequence[int]) -> str:
+    """Return the translation with these spans, in the order of the source, inserted.
+
+    A span follows the translation of the unit before it, or precedes that of the unit after it.
+    """
+    inserted: list[tuple[int, str]] = []
+    last: tuple[int, int] | None = None  # source unit and place of the span inserted before
+    for index in sorted(missing):
+        position = aligned.source.index(stand_in(index))
+        unit = bisect_left(aligned.source_units, (position, position))
+        follows = last is not None and last[0] == unit - 1
+        place = last[1] if last and follows else _place(aligned, unit)
+        last = unit, place
+        before = aligned.source[position - 1 : position]
+        after = aligned.source[position + 1 : position + 2]
+        inserted.append((place, _spaced(aligned.target, place, stand_in(index), before, after)))
+    parts, position = [], 0
+    for place, text in sorted(inserted, key=lambda item: item[0]):  # stable: in source order
+        parts += [aligned.target[position:place], text]
+        position = place
+    return re.sub(" {2,}", " ", "".join(parts)) + aligned.target[position:]
+
+
+def _place(aligned: Aligned, unit: int) -> int:
+    """Return the character of the target where what stands before or at a source unit belongs."""
+    if linked := aligned.linked.get(unit - 1):
+        return aligned.target_units[linked[1]][1]
+    if linked := aligned.linked.get(unit + 1):
+        return aligned.target_units[linked[0]][0]
+    if not aligned.target_units or unit == 0:
+        return aligned.target_units[0][0] if aligned.target_units else len(aligned.target)
+    share = unit / max(1, len(aligned.source_units) - 1)
+    number = min(len(aligned.target_units) - 1, round(share * len(aligned.target_units)))
+    return aligned.target_units[number][0] if share < 1 else aligned.target_units[-1][1]
+
+
+def _spaced(target: str, place: int, text: str, before: str, after: str) -> str:
+    """Add the spaces around an inserted span that it has in the source."""
+    if before.isspace() and place and not target[place - 1].isspace():
+        text = " " + text
+    following = target[place : place + 1]
+    if after.isspace() and (following.isalnum() or STAND_IN.match(following)):
+        text += " "
+    return text
+
+
+@dataclass(slots=True)
+class _Node:
+    """An element in the target: its range of characters, and the elements inside it."""
+
+    element: Element | None
+    first: int  # target units
+    last: int
+    start: int  # characters
+    end: int
+    children: list["_Node"] = field(default_factory=list)
+
+    def gaps(self) -> list[tuple[int, int]]:
+        """Return the ranges of target units that no child has."""
+        gaps, first = [], self.first
+        for child in sorted(self.children, key=lambda child: child.first):
+            gaps.append((first, max(first, child.first)))
+            first = max(first, child.last)
+        return [*gaps, (first, max(first, self.last))]
+
+
+def place_tags(aligned: Aligned, protected: Protected) -> Inline:
+    """Return the translation with all tags; elements are nested as in the source."""
+    root = _Node(None, 0, len(aligned.target_units), 0, len(aligned.target))
+    open_nodes: list[tuple[_Node, int]] = [(root, len(protected.text) + 1)]
+    for element in protected.elements:  # outer before inner
+        while element.start >= open_nodes[-1][1] or element.end > open_nodes[-1][1]:
+            open_nodes.pop()
+        node = _node(aligned, element, open_nodes[-1][0], open_nodes[-1][1] - 1)
+        open_nodes[-1][0].children.append(node)
+        open_nodes.append((node, element.end + (element.end == element.start)))
+    return _serialised(aligned.target, root, protected.spans)
+
+
+def _node(aligned: Aligned, element: Element, parent: _Node, parent_end: int) -> _Node:
+    """Choose the units of the target that an element has around them."""
+    inside = aligned.source_range(element.start, element.end)
+    outer = parent.element
+    around = (
+        aligned.source_range(outer.start, outer.end) if outer else range(len(aligned.source_units))
+    )
+    if inside and inside == around and not parent.children:
+        return _Node(element, parent.first, parent.last, parent.start, parent.end)
+    best: tuple[float, int, int] = (0.0, 0, 0)
+    for first, last in parent.gaps() if inside else ():
+        best = max(best, _best_range(aligned, inside, first, last), key=lambda item: item[0])
+    _, first, last = best
+    if first == last and inside:
+        first, last = _by_position(inside, around, parent)
+    if first == last:
+        place = min(max(_place(aligned, inside.start), parent.start), parent.end)
+        for child in parent.children:  # not inside another element
+            if child.start < place < child.end:
+                place = child.end
+        unit = min(max(_unit_at(aligned, place), parent.first), parent.last)
+        return _Node(element, unit, unit, place, place)
+    return _Node(
+        element, first, last, aligned.target_units[first][0], aligned.target_units[last - 1][1]
+    )
+
+
+def _best_range(aligned: Aligned, inside: range, first: int, last: int) -> tuple[float, int, int]:
+    """Return the weight and the units of the best range: more units linked inside than outside."""
+    best, total, begin = (0.0, first, first), 0.0, first
+    for number in range(first, last):
+        link = aligned.links[number]
+        weight = CERTAIN if STAND_IN.match(aligned.target[aligned.target_units[number][0]]) else 1.0
+        total += 0.0 if link == NONE else weight if link in inside else -weight
+        if total <= 0:
+            total, begin = 0.0, number + 1
+        elif total > best[0]:
+            best = total, begin, number + 1
+    return best
+
+
+def _by_position(inside: range, around: range, parent: _Node) -> tuple[int, int]:
+    """Return the free units of the parent at the same relative position as in the source."""
+    first, last = max(parent.gaps(), key=lambda gap: gap[1] - gap[0])
+    if first == last:
+        return first, first
+    size = max(1, len(around))
+    length = max(1, round(len(inside) / size * (parent.last - parent.first)))
+    begin = parent.first + round(
+        (inside.start - around.start) / size * (parent.last - parent.first)
+    )
+    begin = min(max(begin, first), last - 1)
+    return begin, min(last, begin + length)
+
+
+def _unit_at(aligned: Aligned, place: int) -> int:
+    """Return the first target unit that starts at a character or after it."""
+    return bisect_left(aligned.target_units, (place, place))
+
+
+def _serialised(target: str, root: _Node, spans: Sequence[str | Tag]) -> Inline:
+    """Write the tree of elements: text, tags, and the spans for their stand-ins."""
+    parts: list[str | Tag] = []
+    position = 0
+
+    def write_text(end: int) -> None:
+        nonlocal position
+        for character in target[position:end]:
+            span = spans[span_index(character)] if STAND_IN.match(character) else character
+            if isinstance(span, str) and parts and isinstance(parts[-1], str):
+                parts[-1] += span
+            else:
+                parts.append(span)
+        position = max(position, end)
+
+    stack: list[tuple[_Node, bool]] = [(root, False)]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            write_text(node.end)
+            if node.element:
+                parts.append(node.element.closing)
+            continue
+        write_text(node.start)
+        if node.element:
+            parts.append(node.element.opening)
+        stack.append((node, True))
+        children = sorted(node.children, key=lambda child: (child.start, child.end))
+        stack += [(child, False) for child in reversed(children)]
+    write_text(len(target))
+    return tuple(part for part in parts if part != "")
+
+
+def has_each_once(content: Inline, protected: Protected) -> bool:
+    """Return whether a translation has each tag of a text exactly once, properly nested."""
+    opened: list[int] = []
+    tags = [part for part in content if isinstance(part, Tag)]
+    for tag in tags:
+        if tag.kind == "open":
+            opened.append(tag.key)
+        elif tag.kind == "close" and (not opened or opened.pop() != tag.key):
+            return False
+    expected = [span for span in protected.spans if isinstance(span, Tag)]
+    for element in protected.elements:
+        expected += [element.opening, element.closing]
+    return not opened and sorted(map(_name, tags)) == sorted(map(_name, expected))
+
+
+def _name(tag: Tag) -> tuple[str, int]:
+    return tag.kind, tag.key
