@@ -3,7 +3,7 @@
 import functools
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, Protocol
 
 from tokenizers import Encoding
@@ -14,6 +14,11 @@ PAD, BOS, EOS, UNK = 0, 1, 2, 3
 LINE_BREAK = re.compile(rb"[\n\r\0]")
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")  # in the order of their ids
 
+# Markers stand for parts of a text, or surround them: sentinels replace spans that are copied, and
+# <|term|> words <|is|> translation <|end|> shows the translation of a term.
+SENTINELS = tuple(f"<|{number}|>" for number in range(1, 17))
+TERM_MARKERS = ("<|term|>", "<|is|>", "<|end|>")
+
 AnyKind = Literal["bpe", "wordpiece", "sentencepiece"]  # the last is for imported models only
 
 
@@ -21,7 +26,9 @@ class Coder(Protocol):
     """Text to ids and back, for one language or a joint vocabulary."""
 
     names: list[str]  # the name of each id; all are different
-    tags: tuple[str, ...] = ()  # the last ids are <tag> for each of these; no text has them
+    # Text never produces the last ids: <tag> for each of these tags, then markers.
+    tags: tuple[str, ...] = ()
+    markers: tuple[str, ...] = ()  # SENTINELS, TERM_MARKERS, both or none
 
     @property
     def kind(self) -> AnyKind | Literal["symbols"]:
@@ -45,7 +52,7 @@ class Coder(Protocol):
 
         Incomplete characters are shown as <0xE2>, control characters as \n.
         """
-        ids, first_tag = list(ids), len(self) - len(self.tags)
+        ids, first_tag = list(ids), self.first_tag
         return [
             self.names[piece] if piece < len(SPECIAL) or piece >= first_tag else readable(text)
             for piece, text in zip(ids, self.piece_bytes(ids), strict=True)
@@ -61,12 +68,31 @@ class Coder(Protocol):
     def forbidden_ids(self) -> list[int]:
         """Return the ids that a search must not produce.
 
-        These are `<pad>`, `<s>`, `<unk>`, the tags, and every piece with a NUL byte or with a line
-        end, so that the output has as many lines as the input.
+        These are `<pad>`, `<s>`, `<unk>`, the tags, the term markers, and every piece with a NUL
+        byte or with a line end, so that the output has as many lines as the input.
         """
         texts = enumerate(self.piece_bytes(range(len(self))))
         breaks = [piece for piece, text in texts if LINE_BREAK.search(text)]
-        return [PAD, BOS, UNK, *breaks, *range(len(self) - len(self.tags), len(self))]
+        tags = range(self.first_tag, self.first_tag + len(self.tags))
+        return [PAD, BOS, UNK, *breaks, *tags, *(self.term_markers or ())]
+
+    @property
+    def first_tag(self) -> int:
+        """The first id that text never produces."""
+        return len(self) - len(self.markers) - len(self.tags)
+
+    @property
+    def sentinels(self) -> Sequence[int]:
+        """The ids that stand for copied spans; none if the model was trained without them."""
+        first = self.first_tag + len(self.tags)
+        return range(first, first + len(SENTINELS)) if SENTINELS[0] in self.markers else range(0)
+
+    @property
+    def term_markers(self) -> tuple[int, int, int] | None:
+        """The ids before a term, before its translation and after it; None without terms."""
+        if TERM_MARKERS[0] not in self.markers:
+            return None
+        return len(self) - 3, len(self) - 2, len(self) - 1
 
     def tag_ids(self, tag: str | None) -> list[int]:
         """Return the ids that mark a text with a tag: none without a tag."""
@@ -78,7 +104,17 @@ class Coder(Protocol):
                 f"there is no tag {tag!r:.60}: "
                 + (f"the model knows {known}" if known else "the model was trained without tags")
             )
-        return [len(self) - len(self.tags) + self.tags.index(tag)]
+        return [self.first_tag + self.tags.index(tag)]
+
+    def encode_parts(self, texts: Sequence[Sequence[str | int]]) -> list[list[int]]:
+        """Return the ids of texts with tags and markers inside, which are given as ids."""
+        assert all(isinstance(part, str) for text in texts for part in text)  # there are no others
+        return self.encode_batch(["".join(map(str, text)) for text in texts])
+
+    def decode_parts(self, ids: Iterable[int]) -> list[str | int]:
+        """Return the text of ids between tags and markers, and these as ids."""
+        text = self.decode(ids)
+        return [text] if text else []
 
     def same_vocabulary(self, other: "Coder") -> bool:
         """Return whether both have the same ids: a joint vocabulary is one object."""

@@ -50,6 +50,17 @@ class Codec:
         source = self.source.with_tags(tags)
         return Codec(source, source if self.joint else self.target)
 
+    def with_markers(self, *, spans: bool, terms: bool) -> "Codec":
+        """Return the same subwords, with sentinels on both sides or term markers for the source."""
+        if not (spans or terms):
+            return self
+        assert isinstance(self.source, Subwords)  # learned from text
+        source = self.source.with_markers(spans=spans, terms=terms)
+        if self.joint or not spans:
+            return Codec(source, source if self.joint else self.target)
+        assert isinstance(self.target, Subwords)
+        return Codec(source, self.target.with_markers(spans=True, terms=False))
+
     @functools.cached_property
     def sha256(self) -> str:
         """The hash of the content."""

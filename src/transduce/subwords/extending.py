@@ -30,11 +30,12 @@ def check_extensible(codec: Codec, of: str) -> None:
                 f"the subwords of {of} are {side.kind}, which cannot be extended: expected bpe "
                 "subwords learned by transduce; run without --extend-vocabulary to keep them"
             )
-        if side.tags:
-            raise BadSetting(
-                f"the subwords of {of} are followed by tags ({', '.join(side.tags)}), so they "
-                "cannot be extended: run without --extend-vocabulary to keep them"
-            )
+        for what, last in (("tags", side.tags), ("markers", side.markers)):
+            if last:
+                raise BadSetting(
+                    f"the subwords of {of} are followed by {what} ({', '.join(last)}), so they "
+                    "cannot be extended: run without --extend-vocabulary to keep them"
+                )
 
 
 def extend_subwords(old: Subwords, lines: Iterable[str], more: int) -> Subwords:

@@ -20,9 +20,10 @@ from typing import Any, Literal, Self, cast
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from transduce.errors import BadSetting
-from transduce.subwords.base import SPECIAL, UNK, Coder, encodings
+from transduce.subwords.base import SENTINELS, SPECIAL, TERM_MARKERS, UNK, Coder, encodings
 
 Kind = Literal["bpe", "wordpiece"]
+MARKERS = SENTINELS + TERM_MARKERS
 KINDS: dict[str, Kind] = {"BPE": "bpe", "WordPiece": "wordpiece"}  # by their names in `tokenizers`
 
 # No piece crosses the boundary of a word: GPT-2's rule, except that marks stay with their letter.
@@ -51,9 +52,17 @@ def default_vocabulary_size(characters: int) -> int:
 class Subwords(Coder):
     """The subwords of one language, or a joint vocabulary."""
 
-    def __init__(self, tokenizer: Tokenizer, kind: Kind, tags: Sequence[str] = ()) -> None:
-        # The names of tags have letters after "<", so no piece of a word has such a name.
-        tokenizer.add_special_tokens([*SPECIAL, *(f"<{tag}>" for tag in tags)])
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        kind: Kind,
+        tags: Sequence[str] = (),
+        markers: Sequence[str] = (),
+    ) -> None:
+        # The names of tags and markers have a letter or digit between other characters, so no piece
+        # of a word has such a name.
+        last = [*(f"<{tag}>" for tag in tags), *markers]
+        tokenizer.add_special_tokens([*SPECIAL, *last])
         # A special token's name in a text is ordinary text. `tokenizers` does not store this flag.
         tokenizer.encode_special_tokens = True
         self._kind: Kind = kind
@@ -62,15 +71,15 @@ class Subwords(Coder):
         if tuple(name for name, _ in names[: len(SPECIAL)]) != SPECIAL:
             raise ValueError(f"its first pieces are not {' '.join(SPECIAL)}")
         self.names = [name for name, _ in names]  # by id, in the notation of `tokenizers`
-        self.tags = tuple(tags)
-        if self.tags and self.names[-len(tags) :] != [f"<{tag}>" for tag in tags]:
-            raise ValueError(f"its last pieces are not the tags {', '.join(tags)}")
+        self.tags, self.markers = tuple(tags), tuple(markers)
+        if self.names[len(self.names) - len(last) :] != last:
+            raise ValueError(f"its last pieces are not {' '.join(last)}")
         symbols = _byte_of_symbol()
         self._bytes = [b""] * len(SPECIAL) + [
             bytes(symbols[symbol] for symbol in name.removeprefix(INSIDE))
-            for name in self.names[len(SPECIAL) : len(self.names) - len(self.tags)]
+            for name in self.names[len(SPECIAL) : self.first_tag]
         ]
-        self._bytes += [b""] * len(self.tags)
+        self._bytes += [b""] * len(last)
         self._bytes[UNK] = "\N{REPLACEMENT CHARACTER}".encode()
 
     @classmethod
@@ -138,6 +147,71 @@ class Subwords(Coder):
         data = b"".join(self.piece_bytes(ids))
         return data.decode("utf-8", errors="replace").removeprefix(" ")
 
+    def encode_parts(self, texts: Sequence[Sequence[str | int]]) -> list[list[int]]:
+        """Return the ids of texts with tags and markers inside, which are given as ids.
+
+        `decode_parts` returns the same text (in NFC) between the same ids, spaces included. A text
+        begins with a space, as in `encode_batch`, unless a marker comes first.
+        """
+        if all(len(text) == 1 and isinstance(text[0], str) for text in texts):
+            return self.encode_batch([str(text[0]) for text in texts])
+        merged = [_merge_strings(text) for text in texts]
+        inputs, dropped = [], []
+        for text in merged:
+            begins = True
+            for part in text:
+                if isinstance(part, str):
+                    given, drop = (part, 0) if begins else self._inside(part)
+                    inputs.append(given)
+                    dropped.append(drop)
+                begins = begins and not isinstance(part, str) and part < self._first_marker
+        encoded = zip(self.encode_batch(inputs), dropped, strict=True)
+        results: list[list[int]] = []
+        for text in merged:
+            ids: list[int] = []
+            for part in text:
+                if isinstance(part, str):
+                    pieces, drop = next(encoded)
+                    ids += pieces[drop:]
+                else:
+                    ids.append(part)
+            results.append(ids)
+        return results
+
+    def decode_parts(self, ids: Iterable[int]) -> list[str | int]:
+        """Return the text of ids between tags and markers, and these as ids."""
+        parts: list[str | int] = []
+        begins = True
+        for special, group in itertools.groupby(ids, self.first_tag.__le__):
+            if special:
+                parts += (markers := list(group))
+                begins = begins and max(markers) < self._first_marker
+            else:
+                data = b"".join(self.piece_bytes(group)).decode("utf-8", errors="replace")
+                text = data.removeprefix(" ") if begins else data
+                parts += [text] if text else []
+                begins = False
+        return parts
+
+    def _inside(self, part: str) -> tuple[str, int]:
+        """Return a text to encode for one that follows a marker, and how many pieces to drop.
+
+        Encoding adds a space, which replaces the first one of the text. Otherwise the text follows
+        another character, with which it cannot form a word: a line feed, or before white space a
+        digit.
+        """
+        if part[0] == " " and len(part) > 1:
+            return part[1:], 0
+        return ("0" + part, self._pieces_of_digit) if part[0].isspace() else ("\n" + part, 2)
+
+    @functools.cached_property
+    def _pieces_of_digit(self) -> int:
+        return len(self.encode("0"))
+
+    @property
+    def _first_marker(self) -> int:
+        return self.first_tag + len(self.tags)
+
     def piece_bytes(self, ids: Iterable[int]) -> list[bytes]:
         """Return the bytes of each piece; special tokens have none."""
         return [self._bytes[piece] for piece in ids]
@@ -150,28 +224,53 @@ class Subwords(Coder):
     def from_json(cls, value: dict[str, Any]) -> Self:
         """Make the subwords from the result of `to_json`; raise ValueError for anything else.
 
-        Only the model and the tags are read. Normalization and the other steps are always set here.
+        Only the model, the tags and the markers are read. Normalization and the other steps are
+        always set here.
         """
         try:
             kind = KINDS[value["model"]["type"]]
             _check_ids(value["model"]["vocab"])
             tokenizer = _tokenizer(kind, _model(kind, value["model"], LOADED_CACHE))
             added = [token["content"] for token in value.get("added_tokens", [])]
-            tags = [name for name in added if name not in SPECIAL]
+            markers = [name for name in added if name in MARKERS]
+            if tuple(markers) not in ((), SENTINELS, TERM_MARKERS, MARKERS):
+                raise ValueError(f"its markers are {', '.join(markers):.60}")
+            tags = [name for name in added if name not in (*SPECIAL, *markers)]
             if any(name != f"<{name[1:-1]}>" for name in tags):
                 raise ValueError(f"its tags are {', '.join(tags):.60}")
-            return cls(tokenizer, kind, [name[1:-1] for name in tags])
+            return cls(tokenizer, kind, [name[1:-1] for name in tags], markers)
         except Exception as error:  # `tokenizers` raises bare Exceptions
             raise ValueError(f"it has no subwords of transduce ({error})") from None
 
     def with_tags(self, tags: Sequence[str]) -> Self:
         """Return the same subwords, followed by tags."""
+        assert not self.markers  # their ids would change
+        return self._followed_by(tags, ())
+
+    def with_markers(self, *, spans: bool, terms: bool) -> Self:
+        """Return the same subwords and tags, followed by sentinels, term markers or both."""
+        assert not self.markers
+        return self._followed_by(self.tags, SENTINELS * spans + TERM_MARKERS * terms)
+
+    def _followed_by(self, tags: Sequence[str], markers: Sequence[str]) -> Self:
         model = json.loads(self._tokenizer.to_str())["model"]
-        return type(self)(_tokenizer(self.kind, _model(self.kind, model, CACHE)), self.kind, tags)
+        tokenizer = _tokenizer(self.kind, _model(self.kind, model, CACHE))
+        return type(self)(tokenizer, self.kind, tags, markers)
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[dict[str, Any]]]:
         # Pickling the tokenizer itself would lose encode_special_tokens.
         return type(self).from_json, (self.to_json(),)
+
+
+def _merge_strings(parts: Sequence[str | int]) -> list[str | int]:
+    """Join neighbouring strings, and leave out empty ones."""
+    merged: list[str | int] = []
+    for part in parts:
+        if isinstance(part, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += part
+        elif part != "":
+            merged.append(part)
+    return merged
 
 
 def _tokenizer(kind: Kind, model: models.Model) -> Tokenizer:

@@ -84,11 +84,11 @@ class Merges:
         # The last entry is for pairs after all others.
         self.keys = np.append(keys[order], self.size**2)
         self.order = np.append(order, NONE).astype(np.int32)
-        first_tag = self.size - len(subwords.tags)
-        # Special tokens, tags, and any other without bytes of the alphabet, are symbols themselves.
+        # Special tokens, tags, markers, and any other without bytes of the alphabet, are symbols
+        # themselves.
         symbols = [
             [ids[letter] for letter in name]
-            if len(SPECIAL) <= number < first_tag and all(letter in ids for letter in name)
+            if len(SPECIAL) <= number < subwords.first_tag and all(letter in ids for letter in name)
             else [number]
             for number, name in enumerate(subwords.names)
         ]
