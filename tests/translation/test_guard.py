@@ -103,7 +103,10 @@ def test_copies_are_flagged_but_not_what_stays() -> None:
         "Microsoft SQL Server 2019",
     ):
         assert kinds(text, text) == [], text
-    assert kinds("The dog runs across the grass.", "The dog runs across the grass.", "en-en") == []
+    assert kinds("The colour is grey here.", "The color is grey here.", "en_GB-en_US") == []
+    assert kinds("東京大学", "東京大学", "ja-zh") == []
+    text = "北京是中国的首都和最大的城市。"
+    assert kinds(text, text, "zh-ja") == ["copy"]
 
 
 def test_the_length_is_compared_with_that_of_the_source() -> None:

@@ -1,7 +1,8 @@
 """All checks of one translation."""
 
+from transduce.text.languages import language_code
 from transduce.translation.guard.copying import find_copy
-from transduce.translation.guard.flags import PROTECTED, Flag, words_of
+from transduce.translation.guard.flags import PROTECTED, Flag
 from transduce.translation.guard.lengths import find_length
 from transduce.translation.guard.numbers import find_numbers
 from transduce.translation.guard.repetition import find_repetition
@@ -25,13 +26,11 @@ def check(
     included; 0 tokens say that it is unknown. Protected spans (private-use characters from U+F0000
     on) are ignored in both texts.
     """
-    if PROTECTED.search(source) or PROTECTED.search(output):
-        source, output = PROTECTED.sub(" ", source), PROTECTED.sub(" ", output)
-    before, after = words_of(source), words_of(output)
+    source, output = _visible(source), _visible(output)
     flags: list[Flag] = []
-    if detail := find_repetition(source, output, before, after):
+    if detail := find_repetition(source, output):
         flags.append(Flag("repetition", detail))
-    if languages[0] != languages[1] and (detail := find_copy(source, before, after)):
+    if (detail := find_copy(source, output)) and not _same_language(languages):
         flags.append(Flag("copy", detail))
     if detail := find_length(source, output, languages):
         flags.append(Flag("length", detail))
@@ -42,6 +41,16 @@ def check(
     if detail := find_doubt(log_probability, tokens):
         flags.append(Flag("confidence", detail))
     return tuple(flags)
+
+
+def _same_language(languages: tuple[str, str]) -> bool:
+    """Whether only region or script differ, so that most words stay."""
+    return language_code(languages[0]) == language_code(languages[1])
+
+
+def _visible(text: str) -> str:
+    """Return a text without protected spans."""
+    return text if text.isascii() else PROTECTED.sub(" ", text)
 
 
 def find_doubt(log_probability: float, tokens: int) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import eq
 
-from transduce.translation.guard.flags import HAS_UNSPACED, shortened
+from transduce.translation.guard.flags import HAS_UNSPACED, shortened, words_of
 
 MAX_PERIOD = 100  # words of the longest loop that is recognised
 LONG_WORD = 15  # characters from which a loop inside a word is looked for
@@ -18,25 +18,22 @@ TIMES_UNSPACED = {1: 5, 2: 3, 3: 3}  # of characters: 哈哈哈 and 天天 are w
 PHRASE, PHRASE_UNSPACED = 5, 10  # words or characters of a phrase that comes again later
 
 
-def find_repetition(
-    source: str, output: str, source_words: Sequence[str], output_words: Sequence[str]
-) -> str | None:
+def find_repetition(source: str, output: str) -> str | None:
     """Describe a repetition in an output that the source does not have."""
     if (match := MARKS.search(output)) and not MARKS.search(source):
         return f"{match[1]!r} again and again"
-    words = [word.lower() for word in output_words]
+    words = words_of(output.lower())
     for word in words:
-        if (
-            len(word) >= LONG_WORD
-            and (match := IN_WORD.search(word))
-            and word not in source.lower()
-        ):
+        if len(word) < LONG_WORD or not (match := IN_WORD.search(word)):
+            continue
+        if word not in source.lower():
             return f"{match[1]!r} again and again in {shortened(word)!r}"
     duplicates = len(words) - len(set(words))
-    if not duplicates:
+    loop = _loop(words, duplicates)
+    if not loop and duplicates < PHRASE:  # most translations end here
         return None
-    before = [word.lower() for word in source_words]
-    if loop := _loop(words, duplicates):
+    before = words_of(source.lower())
+    if loop:
         in_source = _loop(before, len(before) - len(set(before)))
         if not in_source or in_source.times < loop.times:
             return f"{_joined(loop.phrase)!r} {loop.times} times in a row"
@@ -61,8 +58,10 @@ def _loop(words: Sequence[str], duplicates: int) -> Loop | None:
     unspaced = HAS_UNSPACED.match(words[-1]) is not None
     needed = TIMES_UNSPACED if unspaced else TIMES
     for period in range(1, min(duplicates, MAX_PERIOD) + 1):
-        equal = bytes(map(eq, words[period:], words))
         shortest = (needed.get(period, 2) - 1) * period
+        if shortest > duplicates:
+            continue
+        equal = bytes(map(eq, words[period:], words))
         start = equal.find(b"\x01" * shortest)
         if start >= 0:
             end = equal.find(b"\x00", start)
