@@ -7,7 +7,8 @@ A file is a TSV of two columns, or two files with a comma between; their names e
 languages. The first table has the share of reference translations that are flagged, the second the
 share of injected failures (tests/support/injected_failures.py) with the right flag and with any,
 by length of the source in words. --run adds the mean log-probability per token of the run's outputs
-and of references, of the references of other sentences, and the share below the threshold.
+and of references, of the references of other sentences, and the share below the threshold; then the
+share of its outputs with each flag.
 """
 
 import argparse
@@ -127,7 +128,7 @@ def print_confidence(run: str, texts: dict[str, tuple[Pairs, tuple[str, str]]]) 
     translator = Translator.load(run)
     heads = f"     1%     5%    50%    95%  < {MIN_CONFIDENCE}"
     show(f"{'mean log-probability per token':48}{heads}")
-    for text, (pairs, _) in texts.items():
+    for text, (pairs, languages) in texts.items():
         sources, references = map(list, zip(*pairs, strict=True))
         outputs = translator.translate(sources, split=False)
         others = references[len(references) // 2 :] + references[: len(references) // 2]
@@ -140,6 +141,19 @@ def print_confidence(run: str, texts: dict[str, tuple[Pairs, tuple[str, str]]]) 
             quantiles = "".join(f"{q:7.2f}" for q in np.quantile(values, [0.01, 0.05, 0.5, 0.95]))
             below = np.mean(np.array(values) < MIN_CONFIDENCE)
             show(f"{short(text) + ': ' + name:48}{quantiles}{below:8.1%}")
+        counts = Counter(
+            flag.kind
+            for output in outputs
+            for flag in check(
+                output.source,
+                output.text,
+                log_probability=output.log_probability,
+                tokens=len(output.tokens) + 1,
+                languages=languages,
+            )
+        )
+        shares = ", ".join(f"{kind} {counts[kind] / len(outputs):.1%}" for kind in KINDS)
+        show(f"{short(text)}: outputs flagged: {shares}")
 
 
 def show(line: str) -> None:
