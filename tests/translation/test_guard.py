@@ -69,6 +69,7 @@ def test_a_good_translation_has_no_flag(languages: str, source: str, output: str
             "Wir wollen den Plan für die Brücke, dann aber wollen den Plan für die Brücke dort.",
         ),
         ("en-de", "Why?", "Warum? Warum?"),
+        ("en-de", "Never, never, never!", "Nie, nie, nie, nie, nie, nie!"),  # more often
     ],
 )
 def test_a_loop_is_a_repetition(languages: str, source: str, output: str) -> None:
@@ -217,6 +218,7 @@ def test_hostile_texts_are_checked_in_bounded_time() -> None:
     for text in texts:
         kinds("The dog runs.", text)
         kinds(text, "Der Hund rennt 1 2 3.")
+    kinds(*(" ".join(map(str, range(start, 90_000, 2))) for start in (50_000, 50_001)))
     assert time.process_time() - start < 5
 
 
