@@ -5,7 +5,7 @@ target unit translates, or `NONE`.
 """
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +14,8 @@ from transduce.markup.protected import STAND_IN, Element, Protected, span_index,
 
 NONE = -1
 UNIT = re.compile(r"\w+|[^\w\s]")
+OPENING, CLOSING = "([{¿¡«„“", ".,;:!?)]}…»”"
+SPACE_WANTED = "\ufdd0"  # a noncharacter, which no text has
 CERTAIN = 3.0  # weight of a stand-in, whose link is known, when a range is chosen
 
 
@@ -42,7 +44,7 @@ class Aligned:
             if STAND_IN.match(self.source[start])
         }
         self.links = [
-            starts.get(self.target[start], link)
+            starts.get(self.target[start], link if self._alike(start, link) else NONE)
             for (start, _), link in zip(self.target_units, self.links, strict=True)
         ]
         self.linked = {}
@@ -50,11 +52,18 @@ class Aligned:
             if link != NONE:
                 self.linked[link] = self.linked.get(link, (number, number))[0], number
 
+    def _alike(self, start: int, link: int) -> bool:
+        """Return whether a linked pair is two words or two punctuation marks."""
+        if link == NONE:
+            return False
+        source = self.source[self.source_units[link][0]]
+        return source.isalnum() == self.target[start].isalnum() and not STAND_IN.match(source)
+
     def source_range(self, start: int, end: int) -> range:
-        """Return the source units in a range of characters."""
-        first = bisect_left(self.source_units, (start, start))
-        last = bisect_left(self.source_units, (end, end))
-        return range(first, last)
+        """Return the source units in a range of characters, if only with a part of a word."""
+        first = bisect_right(self.source_units, start, key=lambda unit: unit[1])
+        last = bisect_left(self.source_units, end, key=lambda unit: unit[0])
+        return range(first, last if start < end else first)
 
 
 def insert_spans(aligned: Aligned, missing: Sequence[int]) -> str:
@@ -62,45 +71,53 @@ def insert_spans(aligned: Aligned, missing: Sequence[int]) -> str:
 
     A span follows the translation of the unit before it, or precedes that of the unit after it.
     """
-    inserted: list[tuple[int, str]] = []
+    places: list[tuple[int, int]] = []  # character of the target, position in the source
     last: tuple[int, int] | None = None  # source unit and place of the span inserted before
     for index in sorted(missing):
         position = aligned.source.index(stand_in(index))
         unit = bisect_left(aligned.source_units, (position, position))
         follows = last is not None and last[0] == unit - 1
-        place = last[1] if last and follows else _place(aligned, unit)
+        place = last[1] if last and follows else _place(aligned, unit, unit + 1)
         last = unit, place
-        before = aligned.source[position - 1 : position]
+        places.append((place, position))
+    text, done = "", 0
+    for place, position in sorted(places):
+        text = _joined(text, aligned.target[done:place])
+        if text.endswith(SPACE_WANTED):  # directly after another span
+            text = text.removesuffix(SPACE_WANTED) + " "
+        glued_before = position > 0 and not aligned.source[position - 1].isspace()
         after = aligned.source[position + 1 : position + 2]
-        inserted.append((place, _spaced(aligned.target, place, stand_in(index), before, after)))
-    parts, position = [], 0
-    for place, text in sorted(inserted, key=lambda item: item[0]):  # stable: in source order
-        parts += [aligned.target[position:place], text]
-        position = place
-    return re.sub(" {2,}", " ", "".join(parts)) + aligned.target[position:]
+        if not glued_before and text and not text[-1].isspace():
+            text += " " if text[-1] not in OPENING else ""
+        text += aligned.source[position] + (SPACE_WANTED if not after.strip() else "")
+        done = place
+    return _joined(text, aligned.target[done:]).removesuffix(SPACE_WANTED)
 
 
-def _place(aligned: Aligned, unit: int) -> int:
-    """Return the character of the target where what stands before or at a source unit belongs."""
+def _joined(text: str, rest: str) -> str:
+    """Append the rest of a target, with a space where the source has one and the target none."""
+    if not rest or not text.endswith(SPACE_WANTED):
+        return text + rest
+    text = text.removesuffix(SPACE_WANTED)
+    if rest[0].isspace():
+        return text + rest
+    return f"{text} {rest}" if rest[0] not in CLOSING else text + rest
+
+
+def _place(aligned: Aligned, unit: int, following: int) -> int:
+    """Return the character of the target where something belongs.
+
+    In the source it stands at a unit, between the unit before and the `following` one.
+    """
     if linked := aligned.linked.get(unit - 1):
         return aligned.target_units[linked[1]][1]
-    if linked := aligned.linked.get(unit + 1):
+    if linked := aligned.linked.get(following):
         return aligned.target_units[linked[0]][0]
     if not aligned.target_units or unit == 0:
         return aligned.target_units[0][0] if aligned.target_units else len(aligned.target)
     share = unit / max(1, len(aligned.source_units) - 1)
     number = min(len(aligned.target_units) - 1, round(share * len(aligned.target_units)))
     return aligned.target_units[number][0] if share < 1 else aligned.target_units[-1][1]
-
-
-def _spaced(target: str, place: int, text: str, before: str, after: str) -> str:
-    """Add the spaces around an inserted span that it has in the source."""
-    if before.isspace() and place and not target[place - 1].isspace():
-        text = " " + text
-    following = target[place : place + 1]
-    if after.isspace() and (following.isalnum() or STAND_IN.match(following)):
-        text += " "
-    return text
 
 
 @dataclass(slots=True)
@@ -126,17 +143,15 @@ class _Node:
 def place_tags(aligned: Aligned, protected: Protected) -> Inline:
     """Return the translation with all tags; elements are nested as in the source."""
     root = _Node(None, 0, len(aligned.target_units), 0, len(aligned.target))
-    open_nodes: list[tuple[_Node, int]] = [(root, len(protected.text) + 1)]
+    nodes: list[_Node] = []
     for element in protected.elements:  # outer before inner
-        while element.start >= open_nodes[-1][1] or element.end > open_nodes[-1][1]:
-            open_nodes.pop()
-        node = _node(aligned, element, open_nodes[-1][0], open_nodes[-1][1] - 1)
-        open_nodes[-1][0].children.append(node)
-        open_nodes.append((node, element.end + (element.end == element.start)))
+        parent = root if element.parent < 0 else nodes[element.parent]
+        nodes.append(_node(aligned, element, parent))
+        parent.children.append(nodes[-1])
     return _serialised(aligned.target, root, protected.spans)
 
 
-def _node(aligned: Aligned, element: Element, parent: _Node, parent_end: int) -> _Node:
+def _node(aligned: Aligned, element: Element, parent: _Node) -> _Node:
     """Choose the units of the target that an element has around them."""
     inside = aligned.source_range(element.start, element.end)
     outer = parent.element
@@ -152,14 +167,31 @@ def _node(aligned: Aligned, element: Element, parent: _Node, parent_end: int) ->
     if first == last and inside:
         first, last = _by_position(inside, around, parent)
     if first == last:
-        place = min(max(_place(aligned, inside.start), parent.start), parent.end)
+        place = min(max(_place(aligned, inside.start, inside.start), parent.start), parent.end)
         for child in parent.children:  # not inside another element
             if child.start < place < child.end:
                 place = child.end
         unit = min(max(_unit_at(aligned, place), parent.first), parent.last)
         return _Node(element, unit, unit, place, place)
-    return _Node(
-        element, first, last, aligned.target_units[first][0], aligned.target_units[last - 1][1]
+    start, end = aligned.target_units[first][0], aligned.target_units[last - 1][1]
+    start += _letters_outside(aligned, first, element.start)
+    inner_end = _letters_outside(aligned, last - 1, element.end)
+    if inner_end:
+        end = aligned.target_units[last - 1][0] + inner_end
+    return _Node(element, first, last, start, max(start, end))
+
+
+def _letters_outside(aligned: Aligned, number: int, position: int) -> int:
+    """Return how far inside a word a tag stands, if the word was copied: H<sub>2</sub>O."""
+    link = aligned.links[number]
+    if link == NONE:
+        return 0
+    (begin, end), (start, stop) = aligned.source_units[link], aligned.target_units[number]
+    inside = begin < position < end
+    return (
+        position - begin
+        if inside and aligned.source[begin:end] == aligned.target[start:stop]
+        else 0
     )
 
 
@@ -233,7 +265,8 @@ def has_each_once(content: Inline, protected: Protected) -> bool:
     """Return whether a translation has each tag of a text exactly once, properly nested."""
     opened: list[int] = []
     tags = [part for part in content if isinstance(part, Tag)]
-    for tag in tags:
+    paired = {element.opening.key for element in protected.elements}
+    for tag in (tag for tag in tags if tag.key in paired):
         if tag.kind == "open":
             opened.append(tag.key)
         elif tag.kind == "close" and (not opened or opened.pop() != tag.key):

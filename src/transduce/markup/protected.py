@@ -3,18 +3,21 @@
 import functools
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from transduce.errors import BadInput
 from transduce.markup.inline import Inline, Tag
-from transduce.markup.spans import SpanRules
+from transduce.markup.spans import Span, SpanRules
 
 FIRST_STAND_IN = 0xF0000  # a private-use plane; its characters in a text are spans themselves
 MAX_SPANS = 0xFFF0
 STAND_IN = re.compile("[\U000f0000-\U000fffef]")
 # Where a line ends for `str.splitlines`; an output has as many lines as its input.
 LINE_END = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+
+TAG = re.compile(r"<(?P<closes>/)?(?P<name>[A-Za-z][\w:.-]*)[^<>]*?(?P<single>/)?>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,7 @@ class Element:
     closing: Tag
     start: int
     end: int
+    parent: int = -1  # the number of the element around it
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,33 +62,48 @@ def protect(content: str | Inline, rules: SpanRules | None) -> Protected:
     what the model reads. A tag without its other half counts as a single tag.
     """
     if isinstance(content, str):
-        content = (" ".join(content.splitlines()),)
-        if rules is None or not rules.find(content[0]):
-            return Protected(content[0])
-    paired = _paired(content)
+        line = " ".join(content.splitlines())
+        spans_of_line = rules.find(line) if rules else []
+        if not spans_of_line:
+            return Protected(line)
+        pieces = [*_pieces(line, spans_of_line)]
+    else:
+        pieces = [piece for part in content for piece in _pieces_of(part, rules)]
+    return _build(pieces, _paired([piece.part for piece in pieces]))
+
+
+class _Piece(NamedTuple):
+    part: str | Tag
+    is_span: bool = False
+
+
+def _build(pieces: Sequence[_Piece], paired: Collection[int]) -> Protected:
     parts: list[str] = []
     spans: list[str | Tag] = []
     elements: list[tuple[int, Element]] = []
     opened: list[tuple[int, Tag, int]] = []
     length = 0
-    for part in content:
+    for part, is_span in pieces:
         if isinstance(part, Tag) and part.kind == "open" and part.key in paired:
             opened.append((len(elements) + len(opened), part, length))
         elif isinstance(part, Tag) and part.kind == "close" and part.key in paired:
             number, opening, start = opened.pop()
-            elements.append((number, Element(opening, part, start, length)))
+            parent = opened[-1][0] if opened else -1
+            elements.append((number, Element(opening, part, start, length, parent)))
+        elif isinstance(part, Tag) or is_span:
+            parts.append(stand_in(len(spans)))
+            spans.append(part)
+            length += 1
         else:
-            for piece, is_span in _split(part, rules):
-                parts.append(stand_in(len(spans)) if is_span else _normalised(str(piece)))
-                length += len(parts[-1])
-                spans += [piece] if is_span else []
+            parts.append(_normalised(part))
+            length += len(parts[-1])
     if len(spans) > MAX_SPANS:
         raise BadInput(f"a text has {len(spans):,} tags and spans: expected at most {MAX_SPANS:,}")
     elements.sort(key=lambda element: element[0])
     return Protected("".join(parts), tuple(spans), tuple(element for _, element in elements))
 
 
-def _paired(content: Inline) -> set[int]:
+def _paired(content: Sequence[str | Tag]) -> set[int]:
     """Return the keys of tags that are opened and closed, properly nested."""
     paired: set[int] = set()
     opened: list[int] = []
@@ -98,31 +117,62 @@ def _paired(content: Inline) -> set[int]:
     return paired
 
 
-def _split(part: str | Tag, rules: SpanRules | None) -> Iterator[tuple[str | Tag, bool]]:
-    """Yield a tag, or the pieces of a text, each with whether it is a span."""
+def _pieces_of(part: str | Tag, rules: SpanRules | None) -> Iterator[_Piece]:
+    """Yield a tag, or the pieces of a text."""
     if isinstance(part, Tag):
-        yield part, True
+        yield _Piece(part)
         return
-    position = 0
     # Private-use characters are spans even without rules: they would be taken for stand-ins.
-    ranges = (
-        [(span.start, span.end) for span in rules.find(part)]
-        if rules
-        else [match.span() for match in STAND_IN.finditer(part)]
-    )
-    for start, end in ranges:
-        yield part[position:start], False
-        yield part[start:end], True
-        position = end
-    yield part[position:], False
+    private = (Span(*match.span(), "private") for match in STAND_IN.finditer(part))
+    position = 0
+    for span in rules.find(part) if rules else private:
+        yield _Piece(part[position : span.start])
+        yield _Piece(part[span.start : span.end], is_span=True)
+        position = span.end
+    yield _Piece(part[position:])
+
+
+def _pieces(text: str, spans: Sequence[Span]) -> Iterator[_Piece]:
+    """Yield the pieces of a text; tags such as <b> and </b> that belong together are tags."""
+    partners = _partners(text, [span for span in spans if span.kind == "tag"])
+    position = 0
+    for span in spans:
+        yield _Piece(text[position : span.start])
+        raw = text[span.start : span.end]
+        if span.start in partners:
+            kind: Literal["open", "close"] = "close" if raw.startswith("</") else "open"
+            yield _Piece(Tag(kind, partners[span.start], raw))
+        else:
+            yield _Piece(raw, is_span=True)
+        position = span.end
+    yield _Piece(text[position:])
+
+
+def _partners(text: str, tags: Sequence[Span]) -> dict[int, int]:
+    """Return a key for the position of each tag that is one of a pair."""
+    partners: dict[int, int] = {}
+    opened: list[tuple[str, int]] = []
+    for tag in tags:
+        match = TAG.fullmatch(text, tag.start, tag.end)
+        if not match or match["single"]:
+            continue
+        name = match["name"].lower()
+        if not match["closes"]:
+            opened.append((name, tag.start))
+        elif any(other == name for other, _ in opened):
+            while opened[-1][0] != name:
+                opened.pop()
+            _, start = opened.pop()
+            partners[start] = partners[tag.start] = len(partners) // 2
+    return partners
 
 
 def _normalised(text: str) -> str:
     return unicodedata.normalize("NFC", LINE_END.sub(" ", text))
 
 
-def restore(text: str, spans: tuple[str | Tag, ...]) -> str:
-    """Replace stand-ins by their spans; tags have no text."""
+def restore(text: str, spans: Sequence[str | Tag]) -> str:
+    """Replace stand-ins by their spans; tags of a document have no text."""
     if not spans:
         return text
 

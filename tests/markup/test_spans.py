@@ -1,0 +1,67 @@
+"""Protected spans are found in running text, and ordinary words are not taken for spans."""
+
+import pytest
+
+from transduce.errors import BadInput
+from transduce.markup import SpanRules, find_spans
+
+
+def found(text: str, rules: SpanRules | None = None) -> list[str]:
+    spans = rules.find(text) if rules else find_spans(text)
+    return [text[span.start : span.end] for span in spans]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Click {name} or {0:d}, {{ x }} and ${HOME}.", ["{name}", "{0:d}", "{{ x }}", "${HOME}"]),
+        ("%s of %d files, %1$s, %(user)s, %.2f %%", ["%s", "%d", "%1$s", "%(user)s", "%.2f", "%%"]),
+        ("Replace $1 with $name.", ["$1", "$name"]),
+        ("See https://a.b/c(d)?e=f#g. Now.", ["https://a.b/c(d)?e=f#g"]),
+        ("(see www.example.org/x)", ["www.example.org/x"]),
+        ("Mail me.too+x@mail.example.org.", ["me.too+x@mail.example.org"]),
+        ("Run `ls -l` and ``a ` b``.", ["`ls -l`", "``a ` b``"]),
+        ("Open /usr/local/bin, ~/notes and ../x.", ["/usr/local/bin", "~/notes", "../x"]),
+        (r"In C:\Program\x.exe or \\server\share.", [r"C:\Program\x.exe", r"\\server\share"]),
+        ("Edit config.json and src/main.py.", ["config.json", "src/main.py"]),
+        ("A <b>bold</b> &nbsp; <br/> <!-- x -->", ["<b>", "</b>", "&nbsp;", "<br/>", "<!-- x -->"]),
+        ("Call foo_bar() with --out=x.", ["foo_bar()", "--out=x."]),
+        ("It has 5 km, 64GB, 20% and 90 °C.", ["5 km", "64GB", "20%", "90 °C"]),
+        ("private \U000f0001 use", ["\U000f0001"]),
+    ],
+)
+def test_spans_are_found(text: str, expected: list[str]) -> None:
+    assert found(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It's 100 times better, and/or he/she runs 5 m/s.",
+        "It costs $20.50 or $5,000 (about 3,5 km).",
+        "On 24/7 at 5 p.m., e.g. in the U.S., i.e. there.",
+        "If a < b and c > d, then R&D wins.",
+        "We are 100% sure of 50%discount words",
+        "Zwei Hunde laufen über das nasse Gras: schön!",
+    ],
+)
+def test_ordinary_text_has_none_of_these(text: str) -> None:
+    assert all(span.kind == "number" for span in find_spans(text))
+
+
+def test_numbers_with_separators_are_left_to_the_model() -> None:
+    """3.5 km is 3,5 km in German."""
+    assert found("It is 3.5 km and 1,000 m.") == []
+
+
+def test_own_patterns_and_words_come_first() -> None:
+    rules = SpanRules([r"ACME-\d+"], ["Data Hub", "Data"])
+    text = "ACME-12 moves Data Hub files and Data, not Database."
+    assert found(text, rules) == ["ACME-12", "Data Hub", "Data"]
+
+
+def test_a_pattern_that_cannot_be_used_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"--keep '\(' is not a regular expression"):
+        SpanRules(["("])
+    with pytest.raises(BadInput, match="matches the empty text"):
+        SpanRules(["x*"])
