@@ -12,7 +12,7 @@ from serving import PATIENCE, Scripted, until
 from transduce.config import SearchConfig
 from transduce.serving.batching import Batcher
 from transduce.subwords import EOS
-from transduce.translation.translator import Translator
+from transduce.translation.translator import Translator, preparation
 from transduce.translation.types import Job
 
 PLAIN = SearchConfig()
@@ -257,9 +257,10 @@ def test_several_threads_share_the_queue(tiny_run: Path) -> None:
     translator = Translator.load(tiny_run, engine="ctranslate2")
     translator.engine.workers = 2  # type: ignore[attr-defined]
     works = translator.prepare(
-        ["a dog sees a tree.", "the bird likes one fish!", "", "a man"] * 9, split=False
+        ["a dog sees a tree.", "the bird likes one fish!", "", "a man"] * 9,
+        preparation(split=False),
     )
-    jobs = [work.job(0) for work in works if work.segments]
+    jobs = [work.jobs(work.sentences[0])[0] for work in works if work.segments]
     sizes: list[int] = []
     batcher = Batcher(translator.engine, lambda size, _: sizes.append(size))
 

@@ -17,8 +17,10 @@ TEXT = [
 ] * 30
 
 
-def untrained_translator() -> Translator:
+def untrained_translator(*, sentinels: bool = False) -> Translator:
     subwords = Subwords.learn(TEXT, 320)
+    if sentinels:
+        subwords = subwords.with_markers(spans=True, terms=False)
     torch.manual_seed(0)
     model = Transformer(
         ModelConfig(

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from transduce.cli.declaring import argument, flag, option, option_group
 from transduce.cli.options import EngineOptions, TrainedRun, without_none
@@ -23,6 +23,8 @@ transduce translate runs/en-de test.en --no-split | transduce score - test.de
 transduce translate runs/en-de test.en --beam 8 --nbest 3
 transduce translate runs/en-de test.en --json --align
 transduce translate runs/en-de test.en --align | cut -f 2 > links.txt
+transduce translate runs/en-de help.en --glossary terms.tsv --keep "ACME-[0-9]+"
+transduce translate runs/en-de help.en --guard retry --json
 transduce translate runs/en-de test.en --sample --top-p 0.9 --seed 7
 transduce translate runs/en-de test.en --prefixes prefixes.de
 transduce translate runs/en-de test.en --given test.de
@@ -81,6 +83,46 @@ class OutputOptions:
     )
 
 
+@option_group("Spans, terms and checks")
+class TextOptions:
+    """What stays as it is, how terms are translated, and what is checked."""
+
+    protect: bool | None = option(
+        "Keep placeholders, tags, URLs, paths, code and numbers with units exactly (default), or "
+        "translate them like other text (default with --no-split).",
+        "--protect/--no-protect",
+        show_default=False,
+    )
+    keep: list[str] | None = option(
+        "Keep what this regular expression matches, too. Repeatable.", metavar="REGEX"
+    )
+    keep_list: str | None = option(
+        "Keep the words and phrases of this file, one per line.", metavar="FILE"
+    )
+    glossary: str | None = option(
+        "Translate terms as in this file: a term, a tab, its translation.", metavar="FILE"
+    )
+    guard: Literal["off", "flag", "retry"] = option(
+        "Check translations for repetition, copies, lost numbers and so on: flag them, or search "
+        "again with other settings. --json has the flags.",
+        default="off",
+    )
+
+    def chosen(self) -> dict[str, Any]:
+        """Return the options as arguments for `Translator.stream`; read the files."""
+        from transduce.glossary import Glossary
+        from transduce.markup import SpanRules
+        from transduce.text.reading import read_lines
+
+        words = [] if self.keep_list is None else [*filter(None, read_lines(self.keep_list))]
+        own = bool(self.keep or words)
+        if own and self.protect is False:
+            raise BadInput("--keep and --keep-list need --protect: leave out --no-protect")
+        rules = SpanRules(self.keep or (), words) if own else self.protect
+        glossary = None if self.glossary is None else Glossary.load(self.glossary)
+        return {"keep": rules, "glossary": glossary, "guard": self.guard}
+
+
 @option_group("Search")
 class SearchOptions:
     """Search options, and further models for an ensemble."""
@@ -133,6 +175,7 @@ def translate(
     *,
     reading: InputOptions,
     writing: OutputOptions,
+    checks: TextOptions,
     search: SearchOptions,
     sampling: SamplingOptions,
     machine: MachineOptions,
@@ -157,6 +200,8 @@ def translate(
         "align": writing.align,
         "tag": reading.tag,
     }
+    if reading.given is None:
+        options |= checks.chosen()
     form = lines.form(
         nbest=writing.nbest is not None, given=reading.given is not None, json=writing.json
     )

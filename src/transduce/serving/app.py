@@ -31,6 +31,7 @@ from transduce.serving.paragraphs import TranslatedText
 from transduce.serving.problems import Problem, json_response
 from transduce.serving.requests import JSON, read_json, run_while_connected
 from transduce.serving.service import Service, in_background, search_config
+from transduce.translation.translator import preparation
 
 DESCRIPTION = "Translation and attention weights of models trained with transduce."
 ERRORS = {
@@ -149,11 +150,8 @@ def _add_translation(app: FastAPI, service: Service, *, show_examples: bool) -> 
         search = model.translator.config.search
         config = search_config(search, parameters.beam, parameters.alpha, parameters.nbest)
         client = admission_of(request).client
-        work = service.translate(
-            *(model, [parameters.text], config, client),
-            split=parameters.split,
-            tag=parameters.tag,
-        )
+        how = preparation(split=parameters.split, tag=parameters.tag)
+        work = service.translate(model, [parameters.text], config, client, how)
         (translated,) = await run_while_connected(request, work, limits.timeout)
         answer = partial(_translation, model, translated, start)
         return await in_background(answer, translated.characters)

@@ -20,14 +20,13 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 from transduce.config import SearchConfig
-from transduce.translation.types import Engine, Hypothesis, Job
+from transduce.translation.types import Engine, Hypothesis, Job, Required
 
 # After a batch, a thread waits for the next requests from the same clients: for this fraction of
 # the time that the batch took, and at most this many seconds.
 LINGER, MAX_LINGER = 0.1, 0.05
 
 Hypotheses = list[Hypothesis]
-Required = tuple[tuple[tuple[int, ...], ...], ...]
 Key = tuple[SearchConfig, bytes, tuple[int, ...], Required]  # settings, source, prefix, phrases
 Owner = Hashable  # the client of a request; None if unknown
 

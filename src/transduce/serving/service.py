@@ -6,10 +6,11 @@ import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from transduce.config import SearchConfig
 from transduce.errors import BadSetting, TransduceError, did_you_mean
+from transduce.markup.inline import Inline, inline_text
 from transduce.serving.batching import Batcher
 from transduce.serving.clients import Client, too_many
 from transduce.serving.limits import SHARE, Limits
@@ -18,6 +19,10 @@ from transduce.serving.metrics import Metrics
 from transduce.serving.models import ServedModel
 from transduce.serving.paragraphs import TranslatedText, split_lines
 from transduce.serving.problems import SHOWN, Problem, retry_later
+from transduce.translation.rounds import Align, Guard, Search, Steps
+from transduce.translation.segments import Preparation, SegmentedText
+from transduce.translation.translation import Translation
+from transduce.translation.translator import preparation
 
 SHORT = 500  # texts of up to this many characters are prepared in the event loop, within 2 ms
 MAX_RETRY_AFTER = 60  # seconds
@@ -80,33 +85,75 @@ class Service:
         texts: Sequence[str],
         config: SearchConfig,
         client: Client | None = None,
+        how: Preparation | None = None,
         *,
-        split: bool = True,
-        tag: str | None = None,
+        guard: Guard = "off",
     ) -> list[TranslatedText]:
         """Translate the texts of one request."""
+        how = how or preparation()
         self.check(texts)
         batcher = self.batchers[model.name]
         self._require_room(1, batcher)  # early: splitting into sentences takes time
         split_texts = [split_lines(text) for text in texts]
         flat = [line for text_lines, _ in split_texts for line in text_lines]
-        prepare = partial(model.translator.prepare, flat, split=split, tag=tag)
-        try:
-            lines = await in_background(prepare, sum(map(len, texts)) + len(flat))
-        except TransduceError as error:
-            raise Problem(400, str(error)) from None
-        segments = [(line, index) for line in lines for index in range(len(line.segments))]
-        with self._queued(len(segments), batcher, client):
-            jobs = [line.job(index) for line, index in segments]
-            results = await batcher.search(jobs, config, client)
-        for (line, index), hypotheses in zip(segments, results, strict=True):
-            line.hypotheses[index] = hypotheses
+        lines = await self._search(model, flat, how, config, client, guard)
         rest = iter(lines)
         return [TranslatedText([next(rest) for _ in text], ends) for text, ends in split_texts]
 
-    def check(self, texts: Sequence[str]) -> None:
-        """Refuse texts that are too long or invalid; log the others if texts are logged."""
-        if len(texts) > self.limits.texts:
+    async def translate_units(
+        self,
+        model: ServedModel,
+        units: Sequence[Inline],
+        config: SearchConfig,
+        client: Client | None = None,
+        how: Preparation | None = None,
+        *,
+        guard: Guard = "off",
+    ) -> list[Translation]:
+        """Translate the units of a document."""
+        how = how or preparation()
+        texts = [inline_text(unit) for unit in units]
+        self.check(texts, documents=True)
+        self._require_room(1, self.batchers[model.name])
+        searched = await self._search(model, units, how, config, client, guard)
+        return await in_background(
+            lambda: [model.translator.joined(text) for text in searched], sum(map(len, texts))
+        )
+
+    async def _search(
+        self,
+        model: ServedModel,
+        texts: Sequence[str | Inline],
+        how: Preparation,
+        config: SearchConfig,
+        client: Client | None,
+        guard: Guard,
+    ) -> list[SegmentedText]:
+        """Prepare, search and finish texts; the steps between searches run in the background."""
+        translator, batcher = model.translator, self.batchers[model.name]
+        size = sum(len(text) for text in texts) + len(texts)
+        try:
+            prepared = await in_background(partial(translator.prepare, texts, how), size)
+        except TransduceError as error:
+            raise Problem(400, str(error)) from None
+        count = sum(len(text.segments) for text in prepared)
+        with self._queued(count, batcher, client):
+            searching = translator.searching(prepared, how, config, guard)
+            for steps in (searching, translator.finishing(prepared)):
+                answer: Any = None
+                while step := await in_background(partial(_next, steps, answer), size):
+                    if isinstance(step, Search):
+                        answer = await batcher.search(step.jobs, step.config, client)
+                    else:
+                        answer = await asyncio.to_thread(translator.engine.align, step.pairs)
+        return prepared
+
+    def check(self, texts: Sequence[str], *, documents: bool = False) -> None:
+        """Refuse texts that are too long or invalid; log the others if texts are logged.
+
+        A document may have any number of texts.
+        """
+        if len(texts) > self.limits.texts and not documents:
             raise Problem(
                 413,
                 f"the request has {len(texts):,} texts: at most {self.limits.texts:,} are accepted "
@@ -187,6 +234,14 @@ class Service:
             else f"{self.requests:,} requests are waiting"
         )
         raise retry_later(503, reason, self._speed.seconds(max(excess, overdue)))
+
+
+def _next(steps: Steps[None], answer: Any) -> Search | Align | None:
+    """Return the next step after an answer; None at the end."""
+    try:
+        return steps.send(answer)
+    except StopIteration:
+        return None
 
 
 class _Speed:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from transduce.markup.inline import Inline
 from transduce.subwords import Codec, Coder
 from transduce.text.languages import language_code
 from transduce.translation.alignment import Links, link_words, word_indices
@@ -27,7 +28,19 @@ def join(
         for rank in range(text.nbest)
     ]
     was_cut = not all(segment.begins for segment in text.segments)
-    return Translation(text.text, tuple(candidates), max(1, len(text.segments)), was_cut)
+    content = None if isinstance(text.content, str) else _with_outer_space(text, candidates[0].text)
+    return Translation(
+        *(text.text, tuple(candidates), max(1, len(text.segments)), was_cut), content=content
+    )
+
+
+def _with_outer_space(text: SegmentedText, output: str) -> Inline:
+    """Return a translation with the white space around the text, which a document needs."""
+    source = text.protected.text
+    if not source.strip():
+        return (source,)
+    lead = source[: len(source) - len(source.lstrip())]
+    return (lead + output.strip() + source[len(source.rstrip()) :],)
 
 
 def join_sentences(text: SegmentedText, codec: Codec, language: str) -> list[TranslatedSentence]:
@@ -43,7 +56,7 @@ def join_sentences(text: SegmentedText, codec: Codec, language: str) -> list[Tra
         indices = range(begin, end)
         nbest = min(len(text.hypotheses[index]) for index in indices)
         candidates = [_candidate(text, codec, indices, rank, before) for rank in range(nbest)]
-        translated.append(TranslatedSentence(before[begin], sentence, tuple(candidates)))
+        translated.append(TranslatedSentence(before[begin], sentence.text, tuple(candidates)))
     return translated
 
 
@@ -98,8 +111,13 @@ def gaps(segments: Sequence[Segment], language: str) -> list[str]:
     It is the white space before the segment in the source; if there is none, a space if the target
     language puts spaces between sentences.
     """
-    space = "" if language_code(language) in WITHOUT_SPACES else " "
+    space = separator(language)
     return ["" if index == 0 else segment.gap or space for index, segment in enumerate(segments)]
+
+
+def separator(language: str) -> str:
+    """Return what stands between the sentences of a language."""
+    return "" if language_code(language) in WITHOUT_SPACES else " "
 
 
 def source_words(segments: Sequence[Segment], coder: Coder) -> list[list[int]]:

@@ -1,9 +1,11 @@
 """The result of translating a text: its translations, best first."""
 
 from dataclasses import dataclass
-from typing import Any, SupportsIndex, overload
+from typing import Any, Literal, SupportsIndex, overload
 
+from transduce.markup.inline import Inline
 from transduce.translation.alignment import Links
+from transduce.translation.guard import Flag
 from transduce.translation.notebook import table
 
 
@@ -45,6 +47,31 @@ class TranslatedSentence:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacedSpan:
+    """A protected span of a text, and how it came into the best translation."""
+
+    text: str
+    placed: Literal["copied", "aligned"]  # by the model, or by word alignment: worth a look
+
+    def to_json(self) -> dict[str, str]:
+        """Return the span as a JSON object."""
+        return {"text": self.text, "placed": self.placed}
+
+
+@dataclass(frozen=True, slots=True)
+class UsedTerm:
+    """A term of the glossary in a text, and whether the best translation has its translation."""
+
+    source: str
+    target: str
+    found: bool
+
+    def to_json(self) -> dict[str, str | bool]:
+        """Return the term as a JSON object."""
+        return {"source": self.source, "target": self.target, "found": self.found}
+
+
+@dataclass(frozen=True, slots=True)
 class Translation:
     """The translations of one text, best first."""
 
@@ -52,6 +79,10 @@ class Translation:
     candidates: tuple[Candidate, ...]
     parts: int = 1  # segments translated separately: sentences, or pieces of over-long ones
     cut: bool = False  # a sentence was longer than the model's limit
+    content: Inline | None = None  # the best translation with its tags, if the text was an Inline
+    spans: tuple[PlacedSpan, ...] = ()  # all protected spans are in the translation
+    terms: tuple[UsedTerm, ...] = ()
+    flags: tuple[Flag, ...] = ()  # what the guard found wrong with the best translation
 
     @property
     def text(self) -> str:
@@ -85,6 +116,9 @@ class Translation:
             value["candidates"] = [candidate.to_json() for candidate in self.candidates]
         if self.parts > 1:
             value["parts"] = self.parts
+        for name in ("spans", "terms", "flags"):
+            if items := getattr(self, name):
+                value[name] = [item.to_json() for item in items]
         return value
 
     def _repr_html_(self) -> str:

@@ -1,5 +1,6 @@
 """`Translator`: the public class that translates text with a trained model."""
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -7,15 +8,31 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from transduce.config import SearchConfig
 from transduce.errors import BadInput, BadRun
+from transduce.glossary import Glossary
+from transduce.markup.inline import Inline
+from transduce.markup.protected import Protected
+from transduce.markup.spans import BUILT_IN, SpanRules
 from transduce.runs.folder import SUBWORDS, RunConfig, weights_file
 from transduce.subwords import EOS, Codec, Coder
 from transduce.translation.alignment import Links
 from transduce.translation.engines.selection import choose_engine
-from transduce.translation.joining import align_words, join, join_sentences
-from transduce.translation.segments import Segment, SegmentedText, Segmenter, one_line
+from transduce.translation.finishing import checked, finish, finished_sentences, join_marked
+from transduce.translation.joining import align_words, join, join_sentences, separator
+from transduce.translation.model_input import Mode, ModelInput
+from transduce.translation.rounds import Align, Guard, Rounds, Steps
+from transduce.translation.segments import (
+    Attempt,
+    Preparation,
+    Segment,
+    SegmentedText,
+    Segmenter,
+    Sentence,
+    one_line,
+)
 from transduce.translation.streaming import read_blocks
 from transduce.translation.translation import (
     Candidate,
@@ -88,13 +105,16 @@ class Translator:
 
     def translate(
         self,
-        texts: Sequence[str],
+        texts: Sequence[str | Inline],
         *,
         prefixes: Sequence[str] | None = None,
         tag: str | None = None,
         batch: int | None = None,
         split: bool = True,
         align: bool = False,
+        keep: bool | SpanRules | None = None,
+        glossary: Glossary | None = None,
+        guard: Guard = "off",
         **settings: Any,
     ) -> Translations:
         """Translate texts; `settings` are fields of SearchConfig: beam, alpha, nbest and so on.
@@ -104,23 +124,30 @@ class Translator:
         score is the sum of their scores. `split=False` translates each text as a whole, as is usual
         for test sets.
 
+        Placeholders, URLs, code and other spans stay as they are; `keep` is False to translate them
+        like other text (the default with `split=False`), or `SpanRules` with patterns of your own.
+        A text may be an `Inline` with tags, which are placed in `Translation.content` by word
+        alignment. `glossary` has translations for terms. `guard` is "flag" to check the
+        translations, or "retry" to search again for those that are flagged.
+
         With `prefixes`, the translation of each text begins with its prefix; a text whose prefix
         has several sentences is translated as a whole. `tag` is the tag of a corpus that the model
         was trained on. With `align`, candidates have word alignments. The result is a list, which a
         notebook shows as a table.
         """
-        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        if isinstance(texts, str) or not all(isinstance(text, str | tuple) for text in texts):
             raise BadInput(f"expected a list of texts, found {texts!r:.60}")
         if prefixes is not None and len(prefixes) != len(texts):
             raise BadInput(
                 f"{len(prefixes):,} prefixes for {len(texts):,} texts: expected one each"
             )
         given: dict[str, Any] = {"prefixes": prefixes, "tag": tag, "batch": batch}
+        given |= {"keep": keep, "glossary": glossary, "guard": guard}
         return Translations(self.stream(texts, **given, split=split, align=align, **settings))
 
     def stream(
         self,
-        texts: Iterable[str],
+        texts: Iterable[str | Inline],
         *,
         prefixes: Iterable[str] | None = None,
         tag: str | None = None,
@@ -129,6 +156,9 @@ class Translator:
         ready: Callable[[], bool] = lambda: True,
         split: bool = True,
         align: bool = False,
+        keep: bool | SpanRules | None = None,
+        glossary: Glossary | None = None,
+        guard: Guard = "off",
         advance: Callable[[int], None] = lambda done: None,
         **settings: Any,
     ) -> Iterator[Translation]:
@@ -146,6 +176,7 @@ class Translator:
         batch = self.engine.batch if batch is None else batch
         if batch < 1:
             raise BadInput(f"batch = {batch}: expected at least 1 sentence")
+        how = preparation(split=split, tag=tag, keep=keep, glossary=glossary)
         prefix_lines = itertools.repeat(None) if prefixes is None else iter(prefixes)
         first = 0
         for block in read_blocks(texts, window * batch, ready):
@@ -155,8 +186,8 @@ class Translator:
                     f"there are {first + len(beginnings):,} prefixes but more texts: expected one "
                     "each"
                 )
-            prepared = self.prepare(block, beginnings, first, split=split, tag=tag)
-            self._search(prepared, config, batch, advance)
+            prepared = self.prepare(block, how, beginnings, first)
+            self._answer(self.searching(prepared, how, config, guard), batch, prepared, advance)
             yield from self._join(prepared, batch, align=align)
             first += len(block)
 
@@ -198,60 +229,111 @@ class Translator:
         rows = zip(pairs, encoded, log_probabilities, strict=True)
         for (text, _), (source_ids, target_ids), log_probability in rows:
             hypothesis = Hypothesis.of(target_ids[:-1].tolist(), log_probability, config)
-            segment = Segment(source_ids[:-1].tolist())
-            scored.append(SegmentedText(text, [segment], [[hypothesis]]))
+            shown = ModelInput([text], text, [])
+            segments = [Segment(source_ids[:-1].tolist())]
+            attempt = Attempt(Mode.TEXT, shown, segments, hypotheses=[[hypothesis]])
+            sentence = Sentence("", 0, text, 0, [attempt])
+            scored.append(SegmentedText(text, Protected(text), [sentence]))
         joined = self._join(scored, SCORE_BATCH, align=align)
         return [translation.candidates[0] for translation in joined]
 
     def prepare(
         self,
-        texts: Sequence[str],
+        texts: Sequence[str | Inline],
+        how: Preparation,
         prefixes: Sequence[str | None] | None = None,
         first: int = 0,
-        *,
-        split: bool,
-        tag: str | None = None,
     ) -> list[SegmentedText]:
         """Split and encode texts for the search."""
-        prefixes = prefixes or [None] * len(texts)
-        return self._segmenter.prepare(texts, prefixes, first, split=split, tag=tag)
+        return self._segmenter.prepare(texts, prefixes or [None] * len(texts), first, how)
+
+    def searching(
+        self, texts: Sequence[SegmentedText], how: Preparation, config: SearchConfig, guard: Guard
+    ) -> Steps[None]:
+        """Return the steps that search prepared texts; see `rounds`."""
+        space = separator(self.config.languages[1])
+        return Rounds(self._segmenter, config, how.tag, guard, space).run(texts)
+
+    def finishing(self, texts: Sequence[SegmentedText], *, align: bool = False) -> Steps[None]:
+        """Return the steps that complete the outputs of texts with spans or tags."""
+        return finish(texts, self.codec, self.config.languages[1], align=align)
 
     def sentences(self, text: SegmentedText) -> list[TranslatedSentence]:
-        """Return the sentences of a text that was searched, each with its translations."""
-        return join_sentences(text, self.codec, self.config.languages[1])
+        """Return the sentences of a finished text, each with its translations."""
+        join_all = join_sentences if text.is_plain else finished_sentences
+        return join_all(text, self.codec, self.config.languages[1])
 
-    def _search(
+    def joined(self, text: SegmentedText) -> Translation:
+        """Return the translation of a finished text."""
+        return next(self._join_plain_or_marked([text], iter(()), align=False))
+
+    def _answer(
         self,
-        texts: Sequence[SegmentedText],
-        config: SearchConfig,
+        steps: Steps[None],
         batch: int,
-        advance: Callable[[int], None],
+        texts: Sequence[SegmentedText] = (),
+        advance: Callable[[int], None] = lambda done: None,
     ) -> None:
-        """Search all segments of the texts and store their hypotheses."""
-        segments = [(text, index) for text in texts for index in range(len(text.segments))]
-        jobs = [text.job(index) for text, index in segments]
-        advance(sum(not text.segments for text in texts))
-        for number, best in self.engine.search(jobs, config, batch) if jobs else ():
-            text, index = segments[number]
-            text.hypotheses[index] = best
-            advance(int(index == 0))
+        """Answer steps with the engine; count the texts of the first search."""
+        # The job of each text's first segment, which counts the text.
+        firsts = {(text.number, 0) for text in texts if text.segments}
+        advance(len(texts) - len(firsts))
+        with contextlib.suppress(StopIteration):
+            step = next(steps)
+            while True:
+                if isinstance(step, Align):
+                    batches = _batched(step.pairs, batch)
+                    step = steps.send([w for pairs in batches for w in self.engine.align(pairs)])
+                    continue
+                results: list[list[Hypothesis]] = [[] for _ in step.jobs]
+                for number, best in self.engine.search(step.jobs, step.config, batch):
+                    results[number] = best
+                    advance(int(step.jobs[number].number in firsts))
+                step = steps.send(results)
 
     def _join(
         self, texts: Sequence[SegmentedText], batch: int, *, align: bool
     ) -> Iterator[Translation]:
         """Yield the translations of texts that were searched."""
-        language = self.config.languages[1]
-        pairs = (pair for text in texts for rank in range(text.nbest) for pair in text.pairs(rank))
+        self._answer(self.finishing(texts, align=align), batch)
+        plain = (text for text in texts if text.is_plain)
+        pairs = (pair for text in plain for rank in range(text.nbest) for pair in text.pairs(rank))
         weights = itertools.chain.from_iterable(map(self.engine.align, _batched(pairs, batch)))
+        yield from self._join_plain_or_marked(texts, weights, align=align)
+
+    def _join_plain_or_marked(
+        self,
+        texts: Sequence[SegmentedText],
+        weights: Iterator[npt.NDArray[np.float32]],
+        *,
+        align: bool,
+    ) -> Iterator[Translation]:
+        language = self.config.languages[1]
         for text in texts:
-            alignments: list[Links] | None = None
-            if align:
-                alignments = align_words(text, self.codec, language, weights)
-            yield join(text, self.codec, language, alignments)
+            if text.is_plain:
+                alignments: list[Links] | None = None
+                if align:
+                    alignments = align_words(text, self.codec, language, weights)
+                yield checked(text, join(text, self.codec, language, alignments))
+            else:
+                yield checked(text, join_marked(text, self.codec, language, align=align))
 
     @staticmethod
     def _ids(text: str, coder: Coder, tag_ids: Sequence[int] = ()) -> Ints:
         return np.array([*tag_ids, *coder.encode(one_line(text)), EOS])
+
+
+def preparation(
+    *,
+    split: bool = True,
+    tag: str | None = None,
+    keep: bool | SpanRules | None = None,
+    glossary: Glossary | None = None,
+) -> Preparation:
+    """Return how to prepare texts; by default, spans are kept unless texts are test sets."""
+    kept = split if keep is None else keep
+    rules = (BUILT_IN if kept else None) if isinstance(kept, bool) else kept
+    return Preparation(split, tag, rules, glossary)
 
 
 def _load_codec(runs: Sequence[Path], configs: Sequence[RunConfig]) -> Codec:

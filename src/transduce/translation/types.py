@@ -10,6 +10,7 @@ import numpy.typing as npt
 from transduce.config import SearchConfig
 
 Ints = npt.NDArray[np.int64]
+Required = tuple[tuple[tuple[int, ...], ...], ...]  # see `Job`
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Job:
     number: tuple[int, ...] = ()  # identifies the job; samples depend only on it and the seed
     classes: Sequence[int] = ()  # for a constraint: the lexicon's class of each word to parse
     # Phrases that the output must contain; each as alternatives, of which one is enough.
-    required: tuple[tuple[tuple[int, ...], ...], ...] = ()
+    required: Required = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,212 @@
+"""Complete the outputs of texts with spans and tags, and join them into translations."""
+
+import dataclasses
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from transduce.markup.inline import Inline
+from transduce.markup.placing import NONE, Aligned, place_tags, units
+from transduce.markup.protected import STAND_IN, restore, span_index
+from transduce.subwords import Codec
+from transduce.translation.alignment import Links
+from transduce.translation.guard import Flag
+from transduce.translation.joining import separator
+from transduce.translation.outputs import Output, complete, read_output, unit_links
+from transduce.translation.rounds import Align, Steps
+from transduce.translation.segments import Finished, SegmentedText, Sentence
+from transduce.translation.translation import (
+    Candidate,
+    PlacedSpan,
+    TranslatedSentence,
+    Translation,
+    UsedTerm,
+)
+from transduce.translation.types import Ints
+
+AT_ONCE = 256  # sentences to align in one step, to bound memory
+
+Unfinished = tuple[SegmentedText, Sentence, int, Output]  # the number is the rank
+
+
+def finish(
+    texts: Sequence[SegmentedText], codec: Codec, language: str, *, align: bool
+) -> Steps[None]:
+    """Insert missing spans into the outputs, and link their units to those of the source."""
+    waiting: list[Unfinished] = []
+    for unfinished in _outputs(texts, codec, language):
+        text, sentence, _, output = unfinished
+        needs_links = output.missing or text.protected.elements or align
+        if needs_links and sentence.attempt.segments:
+            waiting.append(unfinished)
+        else:
+            # A sentence of spans alone is aligned with itself; other links are not needed.
+            own = () if sentence.attempt.segments else range(len(units(output.text)))
+            sentence.finished.append(Finished(output.text, (), tuple(own)))
+        if len(waiting) == AT_ONCE:
+            yield from _align(waiting, codec)
+            waiting = []
+    yield from _align(waiting, codec)
+
+
+def _outputs(texts: Sequence[SegmentedText], codec: Codec, language: str) -> Iterator[Unfinished]:
+    """Yield the outputs of all sentences at all ranks, of texts with spans or tags."""
+    space = separator(language)
+    for text in texts:
+        spans = text.protected.spans
+        for sentence in () if text.is_plain else text.sentences:
+            attempt = sentence.attempt
+            for rank in range(min(map(len, attempt.hypotheses), default=1)):
+                output = read_output(sentence, attempt, rank, codec.target, spans, space)
+                yield text, sentence, rank, output
+
+
+def _align(waiting: Sequence[Unfinished], codec: Codec) -> Steps[None]:
+    pairs: list[tuple[Ints, Ints]] = []
+    for text, sentence, rank, _ in waiting:
+        pairs += text.sentence_pairs(sentence, rank)
+    weights: Iterator[Any] = iter((yield Align(pairs)) if pairs else ())
+    for _, sentence, rank, output in waiting:
+        own = [next(weights) for _ in sentence.attempt.segments]
+        links = unit_links(sentence, rank, output, codec.source, own)
+        sentence.finished.append(complete(sentence, output, links))
+
+
+def join_marked(text: SegmentedText, codec: Codec, language: str, *, align: bool) -> Translation:
+    """Return the translations of a text with spans or tags."""
+    space = separator(language)
+    candidates = []
+    content: Inline | None = None
+    for rank in range(text.nbest):
+        target, links = _joined(text, rank, space)
+        if rank == 0 and not isinstance(text.content, str):
+            source = text.protected.text
+            lead = source[: len(source) - len(source.lstrip())]
+            trail = source[len(source.rstrip()) :] if source.strip() else ""
+            target = lead + target.strip() + trail
+            content = place_tags(Aligned(source, target, links), text.protected)
+        hypotheses = [best[rank] for best in text.hypotheses]
+        candidates.append(
+            Candidate(
+                _text(text, target, links),
+                sum((hypothesis.score for hypothesis in hypotheses), 0.0),
+                sum((hypothesis.log_probability for hypothesis in hypotheses), 0.0),
+                tuple(p for h in hypotheses for p in codec.target.pieces(h.tokens)),
+                _word_links(text, target, links) if align else None,
+            )
+        )
+    was_cut = not all(segment.begins for segment in text.segments)
+    return Translation(
+        *(text.text, tuple(candidates), max(1, len(text.segments)), was_cut),
+        content=content,
+        spans=tuple(_placed_spans(text)),
+    )
+
+
+def _text(text: SegmentedText, target: str, links: Sequence[int]) -> str:
+    """Return a translation as text; tags in a text are part of it, those of a document are not."""
+    if not isinstance(text.content, str) or not text.protected.elements:
+        return restore(target, text.protected.spans)
+    placed = place_tags(Aligned(text.protected.text, target, links), text.protected)
+    return "".join(part if isinstance(part, str) else str(part.data) for part in placed)
+
+
+def checked(text: SegmentedText, translation: Translation) -> Translation:
+    """Add the terms of a text and the flags of its sentences to its translation."""
+    terms: list[UsedTerm] = []
+    flags: list[Flag] = []
+    for sentence in text.sentences:
+        lost = {id(match) for match in sentence.attempt.lost}
+        terms += [
+            UsedTerm(match.entry.source, match.entry.target, id(match) not in lost)
+            for match in sentence.terms
+        ]
+        flags += sentence.attempt.flags
+    if not terms and not flags:
+        return translation
+    return dataclasses.replace(translation, terms=tuple(terms), flags=tuple(flags))
+
+
+def _placed_spans(text: SegmentedText) -> Iterator[PlacedSpan]:
+    inserted = {number for s in text.sentences for number in s.finished[0].inserted}
+    for number, span in enumerate(text.protected.spans):
+        if isinstance(span, str):
+            yield PlacedSpan(span, "aligned" if number in inserted else "copied")
+
+
+def _joined(text: SegmentedText, rank: int, space: str) -> tuple[str, list[int]]:
+    """Return the outputs of all sentences at a rank, with links to the units of the text."""
+    starts = [start for start, _ in units(text.protected.text)]
+    target, links = "", []
+    for index, sentence in enumerate(text.sentences):
+        output = sentence.finished[min(rank, len(sentence.finished) - 1)]
+        own = [start for start, _ in units(sentence.text)]
+        linked = output.links or (NONE,) * len(units(output.text))
+        links += [
+            NONE if link == NONE else bisect_right(starts, sentence.start + own[link]) - 1
+            for link in linked
+        ]
+        between = sentence.gap or space if index else ""
+        target += between + (output.text.strip() if len(text.sentences) > 1 else output.text)
+    return target, links
+
+
+def _word_links(text: SegmentedText, target: str, links: Sequence[int]) -> Links:
+    """Return the links between words, as white space separates them once spans are restored."""
+    source_words = _words_of_units(text.protected.text, text)
+    target_words = _words_of_units(target, text)
+    counts: dict[int, Counter[int]] = {}
+    for word, link in zip(target_words, links, strict=True):
+        if link != NONE:
+            counts.setdefault(word, Counter())[source_words[link]] += 1
+    return tuple((counts[word].most_common(1)[0][0], word) for word in sorted(counts))
+
+
+def _words_of_units(flat: str, text: SegmentedText) -> list[int]:
+    """Return for each unit the word that it begins in; a span may have several words."""
+    words, word, position = [], -1, 0
+    after_space = True
+    for begin, end in units(flat):
+        after_space |= any(character.isspace() for character in flat[position:begin])
+        own = flat[begin:end]
+        if STAND_IN.match(own):
+            span = text.protected.spans[span_index(own)]
+            own = span if isinstance(span, str) else ""
+        if own:
+            word += after_space or own[:1].isspace()
+            after_space = own[-1:].isspace()
+        words.append(max(word, 0))
+        word += max(0, len(own.split()) - 1)
+        position = end
+    return words
+
+
+def finished_sentences(
+    text: SegmentedText, codec: Codec, language: str
+) -> list[TranslatedSentence]:
+    """Return the sentences of a text with spans, each with its translations.
+
+    A text with pairs of tags is returned as one: an element may have several sentences.
+    """
+    if text.protected.elements:
+        whole = join_marked(text, codec, language, align=False)
+        return [TranslatedSentence("", text.text, whole.candidates)]
+    spans, space = text.protected.spans, separator(language)
+    translated = []
+    for index, sentence in enumerate(text.sentences):
+        best = sentence.attempt.hypotheses
+        candidates = []
+        for rank, output in enumerate(sentence.finished):
+            hypotheses = [each[rank] for each in best]
+            candidates.append(
+                Candidate(
+                    restore(output.text, spans),
+                    sum((hypothesis.score for hypothesis in hypotheses), 0.0),
+                    sum((hypothesis.log_probability for hypothesis in hypotheses), 0.0),
+                    tuple(p for h in hypotheses for p in codec.target.pieces(h.tokens)),
+                )
+            )
+        gap = (sentence.gap or space) if index else ""
+        translated.append(TranslatedSentence(gap, restore(sentence.text, spans), tuple(candidates)))
+    return translated

@@ -1,0 +1,195 @@
+"""The output of a sentence with spans: text with stand-ins, checked and aligned."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from transduce.markup.inline import Tag
+from transduce.markup.placing import NONE, Aligned, insert_spans, units
+from transduce.markup.protected import STAND_IN, find_literal, stand_in, stand_ins
+from transduce.subwords import Coder
+from transduce.translation.model_input import OBJECT, Mode
+from transduce.translation.segments import Attempt, Finished, Sentence
+
+Weights = npt.NDArray[np.float32]
+NO_TOKEN = -1
+
+
+@dataclass(slots=True)
+class Output:
+    """A translation of a sentence, with stand-ins for the spans that the model copied."""
+
+    text: str
+    owners: list[int]  # for each character the number of its token in the sentence, or NO_TOKEN
+    missing: list[int]  # spans of the sentence that it lacks
+    surplus: bool = False  # a span occurs more often than in the sentence
+
+
+def read_output(
+    sentence: Sentence,
+    attempt: Attempt,
+    rank: int,
+    coder: Coder,
+    spans: Sequence[str | Tag],
+    space: str,
+) -> Output:
+    """Return the output of an attempt at a rank.
+
+    Spans are recognised by the model's sentinels, or by their own text.
+    """
+    if not attempt.segments:  # only spans
+        return Output(sentence.text, [NO_TOKEN] * len(sentence.text), [])
+    characters: list[str] = []
+    owners: list[int] = []
+    first = 0
+    for best in attempt.hypotheses:
+        tokens = best[rank].tokens
+        text, text_owners = _decode(tokens, coder, attempt.shown.sentinels, first)
+        if len(attempt.hypotheses) > 1:
+            begin = len(text) - len(text.lstrip())
+            text = text.strip()
+            text_owners = text_owners[begin : begin + len(text)]
+        if characters:
+            characters += space
+            owners += [NO_TOKEN] * len(space)
+        characters += text
+        owners += text_owners
+        first += len(tokens)
+    output = Output("".join(characters), owners, [])
+    expected = stand_ins(sentence.text)
+    _drop_repeated(output)
+    _recognise_literal(output, [n for n in expected if stand_in(n) not in output.text], spans)
+    present = {*stand_ins(output.text)}
+    output.missing = [number for number in expected if number not in present]
+    return output
+
+
+def spans_survive(output: Output, mode: Mode, spans: Sequence[str | Tag]) -> bool:
+    """Return whether the model wrote the spans that it was shown as text, each once."""
+    if mode is not Mode.TEXT:
+        return True
+    return not output.surplus and all(isinstance(spans[n], Tag) for n in output.missing)
+
+
+def _decode(
+    tokens: Sequence[int], coder: Coder, sentinels: Sequence[int], first: int
+) -> tuple[str, list[int]]:
+    """Return the text of tokens with stand-ins, and the token of each character."""
+    spans = dict(zip(coder.sentinels, map(stand_in, sentinels), strict=False))
+    pieces = [
+        spans.get(token, "").encode() if token in coder.sentinels else piece
+        for token, piece in zip(tokens, coder.piece_bytes(tokens), strict=True)
+    ]
+    text, starts = _characters(pieces)
+    owners = [first + token for token, count in enumerate(starts) for _ in range(count)]
+    return (text[1:], owners[1:]) if text.startswith(" ") else (text, owners)
+
+
+def _characters(pieces: Sequence[bytes]) -> tuple[str, list[int]]:
+    """Return the text of pieces, and how many characters begin in each piece."""
+    data = b"".join(pieces)
+    text = data.decode("utf-8", errors="surrogateescape")
+    lengths = (len(letter.encode("utf-8", errors="surrogateescape")) for letter in text)
+    starts = np.cumsum([0, *lengths])[:-1]
+    ends = np.cumsum([len(piece) for piece in pieces])
+    counts = np.diff(np.searchsorted(starts, ends), prepend=0)
+    return re.sub("[\udc80-\udcff]", "\N{REPLACEMENT CHARACTER}", text), counts.tolist()
+
+
+def _drop_repeated(output: Output) -> None:
+    """Keep the first of equal stand-ins."""
+    for match in reversed([*STAND_IN.finditer(output.text)]):
+        if output.text.index(match[0]) < match.start():
+            output.surplus = True
+            after_space = output.text[match.start() - 1] == " "
+            _replace(output, match.start() - after_space, match.end(), "")
+
+
+def _recognise_literal(output: Output, wanted: Sequence[int], spans: Sequence[str | Tag]) -> None:
+    """Replace spans that the model wrote as text by their stand-ins, longest first."""
+    numbers: dict[str, list[int]] = {}
+    for number in wanted:
+        span = spans[number]
+        if isinstance(span, str):
+            numbers.setdefault(span, []).append(number)
+    for span in sorted(numbers, key=lambda text: (-len(text), text)):
+        found = find_literal(output.text, span)
+        output.surplus |= len(found) > len(numbers[span])
+        for (begin, end), number in reversed([*zip(found, numbers[span], strict=False)]):
+            _replace(output, begin, end, stand_in(number))
+
+
+def _replace(output: Output, begin: int, end: int, text: str) -> None:
+    owner = next((o for o in output.owners[begin:end] if o != NO_TOKEN), NO_TOKEN)
+    output.text = output.text[:begin] + text + output.text[end:]
+    output.owners[begin:end] = [owner] * len(text)
+
+
+def unit_links(
+    sentence: Sentence, rank: int, output: Output, coder: Coder, weights: Sequence[Weights]
+) -> list[int]:
+    """Return, for each unit of an output, the unit of the sentence that it attends to most.
+
+    `weights` is the attention of each segment's hypothesis.
+    """
+    attempt = sentence.attempt
+    source_units, target_units = units(sentence.text), units(output.text)
+    counts = [len(best[rank].tokens) for best in attempt.hypotheses]
+    target = np.zeros((len(target_units), sum(counts)))  # which tokens each unit consists of
+    for number, (begin, end) in enumerate(target_units):
+        target[number, [owner for owner in output.owners[begin:end] if owner != NO_TOKEN]] = 1
+    received = np.zeros((len(target_units), len(source_units)))
+    first, source_first = 0, 0
+    unit_of = _source_units(attempt, coder, source_units)
+    for segment, matrix, count in zip(attempt.segments, weights, counts, strict=True):
+        source = np.zeros((len(segment.ids), len(source_units)))
+        for token, unit in enumerate(unit_of[source_first : source_first + len(segment.ids)]):
+            if unit != NONE:
+                source[token, unit] = 1
+        received += target[:, first : first + count] @ matrix[:count, : len(source)] @ source
+        first, source_first = first + count, source_first + len(segment.ids)
+    if not source_units:
+        return [NONE] * len(target_units)
+    best = zip(received.argmax(1).tolist(), received.max(1).tolist(), strict=True)
+    return [unit if weight > 0 else NONE for unit, weight in best]
+
+
+def _source_units(
+    attempt: Attempt, coder: Coder, source_units: Sequence[tuple[int, int]]
+) -> list[int]:
+    """Return the unit of the sentence that each source token belongs to, or NONE."""
+    special = {*coder.sentinels, *(coder.term_markers or ())}
+    starts = [start for start, _ in source_units]
+    ids = [token for segment in attempt.segments for token in segment.ids]
+    pieces = [
+        OBJECT.encode() if token in special else piece
+        for token, piece in zip(ids, coder.piece_bytes(ids), strict=True)
+    ]
+    text, counts = _characters(pieces)
+    shown = attempt.shown
+    offset = len(text) - len(shown.text)  # of the space that subwords add before a text
+    result = []
+    position = 0
+    for count in counts:
+        # A piece without a character of its own continues the last one.
+        characters = range(position - (count == 0) - offset, position + count - offset)
+        places = [c for c in characters if 0 <= c < len(shown.text)]
+        place = next((c for c in places if not shown.text[c].isspace()), None)
+        result.append(NONE if place is None else bisect_right(starts, shown.positions[place]) - 1)
+        position += count
+    return result
+
+
+def complete(sentence: Sentence, output: Output, links: Sequence[int]) -> Finished:
+    """Insert the missing spans of an output by its alignment."""
+    if not output.missing:
+        return Finished(output.text, (), tuple(links))
+    text = insert_spans(Aligned(sentence.text, output.text, links), output.missing)
+    inserted = {stand_in(number) for number in output.missing}
+    rest = iter(links)
+    new_links = (NONE if text[begin] in inserted else next(rest) for begin, _ in units(text))
+    return Finished(text, tuple(output.missing), tuple(new_links))
