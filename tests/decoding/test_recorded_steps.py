@@ -79,6 +79,23 @@ def test_recorded_steps_find_the_same_hypotheses(
         assert_same(ours, expected[place])
 
 
+@pytest.mark.parametrize("batch", [1, 16])
+def test_recorded_steps_find_the_same_outputs_with_required_phrases(
+    batch: int, recorded: list[FakeGraph]
+) -> None:
+    models, config = [toy_model(1, WORDS), toy_model(2, WORDS)], SearchConfig(nbest=2, extra=12)
+    phrases = [(((5, 6),),), (((7,), (8, 9)), ((4, 4, 5),)), ()]
+    jobs = [Job(source, required=phrases[number % 3]) for number, source in enumerate(mixed(20))]
+    decoder = static_decoder(models)
+    found = dict(decoder.search(jobs, config, batch))
+    expected = dict(Decoder(models, FORBIDDEN).search(jobs, config, 4))
+    for place, theirs in expected.items():
+        assert_same(found[place], theirs)
+    assert len(recorded) == 2, "one with phrases, one without"
+    list(decoder.search(jobs, config, batch))
+    assert len(recorded) == 2
+
+
 def test_a_recorded_step_serves_other_searches_of_its_kind(recorded: list[FakeGraph]) -> None:
     model, config = toy_model(1, WORDS), CONFIGS[0]
     decoder, jobs = static_decoder([model]), [Job(source) for source in mixed(40)]

@@ -294,6 +294,29 @@ def test_sampling_is_refused_by_the_engine_and_auto_uses_torch(
     assert found == ours.translate(SENTENCES[:3], sample=True, nbest=2)
 
 
+def test_jobs_that_require_phrases_are_searched_by_torch_and_the_others_are_not(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transduce.translation.engines.selection.may_have_cuda", lambda: False)
+    jobs, config = jobs_of(trained)[:6], SearchConfig(beam=4)
+    phrase = ((EOS + 3,),)
+    jobs[1], jobs[4] = (dataclasses.replace(jobs[number], required=(phrase,)) for number in (1, 4))
+    with pytest.raises(BadInput, match="ctranslate2 does not search for translations with"):
+        list(Translator.load(trained, engine="ctranslate2").engine.search(jobs, config, 4))
+    for quantize in ("auto", "int8"):  # torch does not quantise, but can help
+        both = dict(Translator.load(trained, quantize=quantize).engine.search(jobs, config, 4))
+        ours = dict(Translator.load(trained, engine="torch").engine.search(jobs, config, 4))
+        assert sorted(both) == list(range(6))
+        for number in (1, 4):
+            assert phrase[0][0] in both[number][0].tokens
+            assert both[number] == ours[number]
+    free = [dataclasses.replace(job, required=()) for job in jobs]
+    monkeypatch.setattr(
+        "transduce.translation.engines.pytorch.TorchEngine.load", lambda *_: pytest.fail("loaded")
+    )
+    list(Translator.load(trained).engine.search(free, config, 4))
+
+
 def test_an_export_can_be_used_without_transduce(trained: Path, tmp_path: Path) -> None:
 
     assert export(trained, tmp_path / "out", "none") == "none"

@@ -19,6 +19,13 @@ from torch import Tensor
 
 from transduce.batching.packed import KeyRanges, PackedTokens, pack, positions
 from transduce.config import SearchConfig
+from transduce.decoding.lexical import (
+    LEAST_BEAM,
+    PhraseBeams,
+    phrase_capacity,
+    phrase_tables,
+    usable_phrases,
+)
 from transduce.decoding.search import NONE, Beams, Constrain
 from transduce.decoding.workspaces import Workspace, Workspaces
 from transduce.model.base import Transducer
@@ -45,7 +52,7 @@ class Decoder:
         record: bool = True,
     ) -> None:
         """Decode with `models`; with `record`, decode steps on a GPU become CUDA graphs."""
-        self.models = models
+        self.models, self.forbidden = models, forbidden
         self.device = models[0].output.device
         self.static_shapes = self.device.type == "cuda"
         self.workspaces = Workspaces(models, forbidden, constrain, record=record)
@@ -54,10 +61,11 @@ class Decoder:
     def search(self, jobs: Sequence[Job], config: SearchConfig, batch: int) -> Iterator[Result]:
         """Yield each job's index and its `nbest` hypotheses, best first, as jobs finish.
 
-        A job has no hypotheses if its log-probabilities are NaN: a value overflowed.
+        A job has no hypotheses if its log-probabilities are NaN: a value overflowed. Samples are
+        drawn as if no phrases were required.
         """
         if not config.sample:
-            yield from self._search(jobs, config, batch)
+            yield from self._with_phrases_apart(jobs, config, batch)
             return
         # Samples are independent: each is searched as a separate sentence.
         samples = [
@@ -75,7 +83,38 @@ class Decoder:
                 best_first = sorted(sampled.pop(job), key=lambda hypothesis: -hypothesis.score)
                 yield job, best_first if len(best_first) == config.nbest else []
 
-    def _search(self, jobs: Sequence[Job], config: SearchConfig, batch: int) -> Iterator[Result]:
+    def _with_phrases_apart(
+        self, jobs: Sequence[Job], config: SearchConfig, batch: int
+    ) -> Iterator[Result]:
+        """Search first the jobs that require nothing, then those that require phrases."""
+        required = {
+            index: phrases
+            for index, job in enumerate(jobs)
+            if (phrases := usable_phrases(job.required, self.forbidden))
+        }
+        if not required:
+            yield from self._search(jobs, config, batch)
+            return
+        free = [index for index in range(len(jobs)) if index not in required]
+        for index, hypotheses in self._search([jobs[index] for index in free], config, batch):
+            yield free[index], hypotheses
+        numbers = list(required)
+        constrained = [
+            dataclasses.replace(jobs[index], required=phrases)
+            for index, phrases in required.items()
+        ]
+        capacity = phrase_capacity(list(required.values()), static=self.static_shapes)
+        config = config.replace(beam=max(config.beam, LEAST_BEAM, 2 * config.nbest))
+        for index, hypotheses in self._search(constrained, config, batch, capacity):
+            yield numbers[index], hypotheses
+
+    def _search(
+        self,
+        jobs: Sequence[Job],
+        config: SearchConfig,
+        batch: int,
+        phrases: tuple[int, int] = (0, 0),
+    ) -> Iterator[Result]:
         if not jobs:
             return
         graphs.use(self.device)
@@ -85,7 +124,8 @@ class Decoder:
         max_positions = min(model.config.max_positions for model in self.models)
         limits = np.array([output_limit(job, config, max_positions) for job in jobs])
         capacity = max(len(job.source) for job in jobs), int(limits.max()) + 1
-        workspace = self.workspaces.take(config, self._slots(len(jobs), batch), capacity)
+        slots_needed = self._slots(len(jobs), batch)
+        workspace = self.workspaces.take(config, slots_needed, capacity, phrases)
         try:
             queue = _Queue(self.models, jobs, limits, config)
             slots = _Slots(workspace.beams, self.static_shapes)
@@ -235,6 +275,9 @@ class _Slots:
                 draws[row, : limits[row]] = random.random(int(limits[row]))
         device_slots = self._send(slots)
         beams.begin(device_slots, *map(self._send, (limits, classes, forced, draws)))
+        if isinstance(beams, PhraseBeams):
+            required = [queue.jobs[i].required for i in jobs]
+            beams.require(device_slots, *map(self._send, phrase_tables(required, beams.phrases)))
         device_lengths = self._send(lengths.astype(np.int32))
         places = self._send(np.repeat(slots, lengths)), self._send(within)
         device_rows = self._send(rows)

@@ -65,10 +65,11 @@ class Beams:
     """
 
     # The tensors with one row per slot, apart from the caches.
-    STATE = (
+    STATE: tuple[str, ...] = (
         *("tokens", "totals", "free_places", "limits", "largest_penalties", "live"),
         *("forced", "draws", "history", "ended", "ended_count", "ended_scores"),
     )
+    phrases = 0, 0  # capacity for required phrases and their tokens: see lexical.py
 
     def __init__(
         self,
@@ -240,17 +241,19 @@ class Beams:
 
         A sentence with a NaN among its totals has no outputs: a NaN stays in all later steps.
 
-        (n, k + 1, 3), (n, 1), (n, steps, k, 2), (n, k), on the CPU.
+        (n, k + 1, 3), (n, 1), (n, steps, k, 2), (n, k), on the CPU. A fourth value of each ended
+        hypothesis, if there is one, is what it lacks: less of it comes before a better score.
         """
         best: list[list[tuple[Hypothesis, int, int]]] = []
         counts = counts.flatten().masked_fill(totals.isnan().any(1), 0)
         for values, count in zip(ended.tolist(), counts.tolist(), strict=True):
             rows = []
-            for total, steps, parent in values[:count]:
+            for total, steps, parent, *missing in values[:count]:
                 score = total / length_penalty(int(steps) + 1, self.config)
-                rows.append((Hypothesis([], total, score), int(steps), int(parent)))
-            rows.sort(key=lambda row: -row[0].score)
-            best.append(rows[: self.config.nbest])
+                hypothesis = Hypothesis([], total, score)
+                rows.append(((*missing, -score), (hypothesis, int(steps), int(parent))))
+            rows.sort(key=lambda row: row[0])
+            best.append([row for _, row in rows[: self.config.nbest]])
         _trace_back(best, history.numpy())
         return [[hypothesis for hypothesis, _, _ in row] for row in best]
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from transduce.config import SearchConfig
+from transduce.decoding.lexical import PhraseBeams
 from transduce.decoding.search import Beams, Constrain
 from transduce.errors import is_out_of_memory, summarize_error
 from transduce.model.base import Transducer
@@ -28,6 +29,7 @@ RETRY_SECONDS = 10.0  # wait before retrying a failed capture; doubled after eac
 
 logger = logging.getLogger("transduce")
 Capacity = tuple[int, int]  # maximum source tokens, maximum output steps
+NO_PHRASES = 0, 0  # required phrases and their tokens: see lexical.py
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,8 +41,16 @@ class Workspace:
     size: int  # bytes, estimated
     graph: Any = None  # torch.cuda.CUDAGraph
 
-    def fits(self, config: SearchConfig, slots: int, capacity: Capacity) -> bool:
+    def fits(
+        self,
+        config: SearchConfig,
+        slots: int,
+        capacity: Capacity,
+        phrases: Capacity = NO_PHRASES,
+    ) -> bool:
         """Return whether a search can use these beams."""
+        if self.beams.phrases != phrases:
+            return False
         source, steps = self.beams.capacity
         large_enough = source >= capacity[0] and steps >= capacity[1]
         recorded = self.beams.config
@@ -60,10 +70,18 @@ class Pool:
         """Return how many workspaces are idle."""
         return len(self._idle)
 
-    def take(self, config: SearchConfig, slots: int, capacity: Capacity) -> Workspace | None:
+    def take(
+        self,
+        config: SearchConfig,
+        slots: int,
+        capacity: Capacity,
+        phrases: Capacity = NO_PHRASES,
+    ) -> Workspace | None:
         """Remove and return the smallest workspace that fits a search, if there is one."""
         with self._lock:
-            fitting = [space for space in self._idle if space.fits(config, slots, capacity)]
+            fitting = [
+                space for space in self._idle if space.fits(config, slots, capacity, phrases)
+            ]
             if not fitting:
                 return None
             chosen = min(fitting, key=lambda space: (space.requested, space.beams.capacity))
@@ -107,34 +125,44 @@ class Workspaces:
         self.retry_at = 0.0  # monotonic time of the next capture attempt after a failure
         self.without_kernels: set[int] = set()  # beam sizes for which our attention kernels fail
 
-    def take(self, config: SearchConfig, slots: int, capacity: Capacity) -> Workspace:
+    def take(
+        self,
+        config: SearchConfig,
+        slots: int,
+        capacity: Capacity,
+        phrases: Capacity = NO_PHRASES,
+    ) -> Workspace:
         """Return a workspace that no other search uses, with about this many slots."""
         source, steps = capacity
         if not self.static_shapes:
-            beams = self._make_beams(config, slots, capacity, (source, min(steps, GRAIN)))
+            cached = source, min(steps, GRAIN)
+            beams = self._make_beams(config, slots, capacity, cached, phrases)
             return Workspace(beams, slots, 0)
         capacity = _round_up(source), _round_up(steps)
-        idle = self.pool.take(config, slots, capacity) if self.record else None
+        idle = self.pool.take(config, slots, capacity, phrases) if self.record else None
         if idle is not None:
             return idle
         try:
-            return self._make(config, slots, capacity)
+            return self._make(config, slots, capacity, phrases)
         except RuntimeError as error:
             if not is_out_of_memory(error) or not self.pool.drop():
                 raise
         while self.pool.drop():
             pass
         graphs.empty_cache()
-        return self._make(config, slots, capacity)
+        return self._make(config, slots, capacity, phrases)
 
     def give(self, workspace: Workspace) -> None:
         """Keep a workspace for later searches if it has a recorded step."""
         if workspace.graph is not None:
             self.pool.give(workspace, self._idle_budget())
 
-    def _make(self, config: SearchConfig, slots: int, capacity: Capacity) -> Workspace:
+    def _make(
+        self, config: SearchConfig, slots: int, capacity: Capacity, phrases: Capacity
+    ) -> Workspace:
         """Make a workspace, with a recorded step if the capture succeeds."""
-        beams = self._make_tested_beams(config, self._fit_slots(config, slots, capacity), capacity)
+        fitting = self._fit_slots(config, slots, capacity)
+        beams = self._make_tested_beams(config, fitting, capacity, phrases)
         size = len(beams.live) * self._bytes_per_slot(config, capacity)
         if not self.record or time.monotonic() < self.retry_at:
             return Workspace(beams, slots, size)
@@ -154,14 +182,16 @@ class Workspaces:
         self.failures = 0
         return Workspace(beams, slots, size, graph)
 
-    def _make_tested_beams(self, config: SearchConfig, slots: int, capacity: Capacity) -> Beams:
+    def _make_tested_beams(
+        self, config: SearchConfig, slots: int, capacity: Capacity, phrases: Capacity
+    ) -> Beams:
         """Make beams, and run a step on empty slots, which compiles the kernels.
 
         If our kernels fail, torch's are used: first for attention with this beam size only, then
         for everything.
         """
         while True:
-            beams = self._make_beams(config, slots, capacity, capacity)
+            beams = self._make_beams(config, slots, capacity, capacity, phrases)
             uses_kernels = any(cache.uses_kernels for cache in beams.caches)
             try:
                 with graphs.LOCK:  # only one thread may compile at a time
@@ -186,9 +216,15 @@ class Workspaces:
             return beams
 
     def _make_beams(
-        self, config: SearchConfig, slots: int, capacity: Capacity, cached: Capacity
+        self,
+        config: SearchConfig,
+        slots: int,
+        capacity: Capacity,
+        cached: Capacity,
+        phrases: Capacity,
     ) -> Beams:
-        beams = Beams(self.models, config, self.forbidden, slots, capacity, cached, self.constrain)
+        needs = self.models, config, self.forbidden, slots, capacity, cached, self.constrain
+        beams = Beams(*needs) if phrases == NO_PHRASES else PhraseBeams(*needs, phrases)
         if beams.k in self.without_kernels:
             for cache in beams.caches:
                 cache.uses_kernels = False

@@ -8,6 +8,9 @@ CTranslate2 has one length limit per batch, and suppressing a word changes the p
 others. So a batch is first searched with its largest limit and with all words. Sentences whose
 outputs are not allowed are searched again with their own limit and, if necessary, with the
 forbidden words suppressed.
+
+Sampling, and searching for outputs that contain required phrases, is left to torch's engine, which
+is loaded when it is first needed.
 """
 
 import collections
@@ -67,7 +70,8 @@ class CTranslate2Engine:
     def __init__(self, folder: Path, codec: Codec, model: ModelConfig, quantize: str) -> None:
         self.model, self.codec = model, codec
         self.workers = cores()
-        self.load_sampler: Callable[[], Engine] | None = None  # loads an engine that can sample
+        # Loads torch's engine, which can sample and require phrases.
+        self.load_torch: Callable[[], Engine] | None = None
         self.name = f"ctranslate2 on cpu, {'float32' if quantize == 'none' else quantize}"
         self.number = {name: number for number, name in enumerate(codec.target.names)}
         self.forbidden = frozenset(codec.target.forbidden_ids())
@@ -105,9 +109,16 @@ class CTranslate2Engine:
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield each job's index and its hypotheses."""
         if config.sample:
-            yield from self._sampler().search(jobs, config, batch)
+            reason = "sample translations: its samples would depend on the other sentences of a"
+            yield from self._torch(f"{reason} batch").search(jobs, config, batch)
             return
-        remaining = [IndexedJob(number, job) for number, job in enumerate(jobs)]
+        with_phrases = [IndexedJob(number, job) for number, job in enumerate(jobs) if job.required]
+        if with_phrases:
+            torch = self._torch("search for translations with required terms")
+            searched = torch.search([indexed.job for indexed in with_phrases], config, batch)
+            for index, hypotheses in searched:
+                yield with_phrases[index].number, hypotheses
+        remaining = [IndexedJob(number, job) for number, job in enumerate(jobs) if not job.required]
         for strict, any_limit in ((False, True), (False, False), (True, False)):
             batches = self._batches(remaining, config, batch, any_limit=any_limit)
             remaining = []
@@ -122,13 +133,10 @@ class CTranslate2Engine:
                         remaining.append(indexed)
                 yield from self._scored(allowed, config, strict=strict)
 
-    def _sampler(self) -> Engine:
-        if self.load_sampler is None:
-            raise BadInput(
-                "the engine ctranslate2 does not sample translations: its samples would depend on "
-                "the other sentences of a batch; use the engine torch"
-            )
-        return self.load_sampler()
+    def _torch(self, purpose: str) -> Engine:
+        if self.load_torch is None:
+            raise BadInput(f"the engine ctranslate2 does not {purpose}; use the engine torch")
+        return self.load_torch()
 
     def lanes(self) -> list[Self]:
         """Return an engine for each worker."""

@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -34,20 +35,29 @@ def choose_engine(
     if engine not in ENGINES:
         raise BadSetting(f"engine = {engine!r}: expected {', '.join(ENGINES)}")
 
+    loading = threading.Lock()
+
     @functools.cache
-    def with_torch() -> Engine:
+    def load_torch() -> Engine:
         from transduce.translation.engines.pytorch import TorchEngine
 
+        return TorchEngine.load(runs, configs, codec.target.forbidden_ids(), device)
+
+    def with_torch() -> Engine:
         if quantize not in UNQUANTIZED:
             raise BadInput(f"quantize = {quantize!r}: only the engine ctranslate2 quantises")
-        return TorchEngine.load(runs, configs, codec.target.forbidden_ids(), device)
+        return load_torch()
+
+    def besides_ctranslate2() -> Engine:
+        with loading:  # several threads may need it at the same time
+            return load_torch()
 
     if engine == "torch" or (engine == "auto" and _on_gpu(device)):
         return with_torch()
     try:
         return _with_ctranslate2(
             *(runs, configs, codec, device, quantize),
-            load_sampler=with_torch if engine == "auto" else None,
+            load_torch=besides_ctranslate2 if engine == "auto" else None,
         )
     except (MissingExtra, BadInput, OSError) as error:
         if engine == "ctranslate2" or quantize not in UNQUANTIZED:
@@ -64,7 +74,7 @@ def _with_ctranslate2(
     device: str,
     quantize: str,
     *,
-    load_sampler: Callable[[], Engine] | None,
+    load_torch: Callable[[], Engine] | None,
 ) -> Engine:
     from transduce.translation.engines.ctranslate2 import CTranslate2Engine
 
@@ -75,7 +85,7 @@ def _with_ctranslate2(
     if len(runs) > 1:
         raise BadInput("the engine ctranslate2 searches with one model; use the engine torch")
     engine = CTranslate2Engine.load(runs[0], configs[0], codec, quantize)
-    engine.load_sampler = load_sampler
+    engine.load_torch = load_torch
     return engine
 
 
