@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from transduce.config import SearchConfig
-from transduce.glossary import Match, contains
+from transduce.glossary import Match, missing
 from transduce.markup.protected import stand_ins
 from transduce.subwords import Coder
 from transduce.translation.guard import Attempt as Checked
@@ -122,7 +122,7 @@ class Rounds:
     def _add_attempt(self, sentence: Sentence, output: Output) -> bool:
         """Check an output; add an attempt that may be better, if there is one to try."""
         attempt = sentence.attempts[-1]
-        attempt.lost = _lost_terms(sentence.terms, output.text)
+        attempt.lost = missing(sentence.terms, output.text)
         attempt.flags = self._flags(sentence, output)
         if attempt.lost and not attempt.required and len(attempt.segments) == 1:
             required = tuple(self._alternatives(match, sentence) for match in attempt.lost)
@@ -158,18 +158,6 @@ class Rounds:
         if not sentence.text[: match.start].strip() and not match.entry.case:
             forms.append(target[:1].upper() + target[1:])
         return tuple(tuple(self.coder.encode(form)) for form in dict.fromkeys(forms))
-
-
-def _lost_terms(terms: Sequence[Match], output: str) -> list[Match]:
-    """Return the terms whose translation an output lacks."""
-    wanted: dict[tuple[str, bool], list[Match]] = {}
-    for match in terms:
-        wanted.setdefault((match.entry.target, match.entry.case), []).append(match)
-    return [
-        match
-        for (target, case), matches in wanted.items()
-        for match in matches[contains(output, target, case=case) :]
-    ]
 
 
 def _best(sentence: Sentence) -> int:
