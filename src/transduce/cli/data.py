@@ -1,8 +1,10 @@
 """`transduce data`."""
 
 import json as json_module
+import os
 import shutil
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from transduce.cli.options import command
 
 if TYPE_CHECKING:
     from transduce.datasets.catalogue import DataSet
+    from transduce.system.progress import Advance
 
 EXAMPLES_LIST = """
 transduce data list
@@ -28,7 +31,16 @@ transduce data get mtdata:OPUS-books-v1-deu-eng --out data/books
 transduce data get sacrebleu:wmt14/full:en-de --out data/newstest2014
 """
 
-app = typer.Typer(help="List and download data sets by name.", no_args_is_help=True)
+EXAMPLES_TERMS = """
+transduce data terms train.en train.de --out terms.tsv
+transduce data terms pairs.tsv --limit 1000 --out terms.tsv
+"""
+
+REPORTED = 4_096  # pairs between progress reports
+
+app = typer.Typer(
+    help="List and download data sets by name, and find terms in a text.", no_args_is_help=True
+)
 
 
 def list_(
@@ -104,6 +116,50 @@ def get(
         progress.say(f"next: {command('train', *arguments)}")
 
 
+def terms(
+    source: Path = argument("Source text, or a TSV with both sides; `-` is standard input."),
+    target: Path | None = argument("Target text.", default=None),
+    *,
+    out: Path = option("The glossary to write: a TSV.", "--out", "-o", default=...),
+    limit: int = option("The maximum number of terms.", default=300, min=1),
+    min_count: int = option("Leave out terms in fewer sentence pairs.", default=5, min=2),
+) -> None:
+    """Find terms and their translations in parallel text: words that translate each other.
+
+    The best come first. Look through them before you use them: some may be wrong. Terms that are
+    the same in both languages are left out.
+    """
+    from transduce.errors import BadInput
+    from transduce.glossary.extraction import extract_terms
+    from transduce.system.files import write_text_file
+    from transduce.system.formatting import pluralize
+    from transduce.system.progress import console_progress
+    from transduce.text.reading import display_name
+
+    if os.path.lexists(out):
+        raise BadInput(f"{out} exists already: choose a new name for the glossary")
+    progress = console_progress()
+    with progress.track(f"reading {display_name(source)}", None, "pairs") as advance:
+        found = extract_terms(_reported(source, target, advance), limit=limit, min_count=min_count)
+    if not found:
+        raise BadInput(
+            f"{display_name(source)} has no terms in at least {min_count} sentence pairs: expected "
+            "a larger text, or a smaller --min-count"
+        )
+    write_text_file(out, "".join(f"{term.source}\t{term.target}\n" for term in found))
+    progress.say(f"{pluralize(len(found), 'term')} in {out}: look through them before use")
+
+
+def _reported(source: Path, target: Path | None, advance: "Advance") -> Iterator[tuple[str, str]]:
+    """Yield the pairs of a text, and report progress."""
+    from transduce.text.reading import read_pairs
+
+    for number, pair in enumerate(read_pairs(source, target), start=1):
+        yield pair
+        if number % REPORTED == 0:
+            advance(REPORTED)
+
+
 def _download_size(data_set: "DataSet") -> str:
     """Format the size of the download, or an upper bound if it is unknown."""
     from transduce.system.formatting import format_bytes
@@ -117,3 +173,4 @@ def _download_size(data_set: "DataSet") -> str:
 
 add_command(app, list_, EXAMPLES_LIST)
 add_command(app, get, EXAMPLES_GET)
+add_command(app, terms, EXAMPLES_TERMS)

@@ -39,6 +39,14 @@ class TrainConfig(Settings):
     bpe_dropout: float = setting(
         0.0, "probability of skipping each merge of BPE in training text, new in every epoch"
     )
+    spans: float = setting(
+        0.0,
+        "share of training pairs whose spans, such as URLs and numbers, are replaced by sentinels "
+        "on both sides, so that the model learns to copy them",
+    )
+    terms: float = setting(
+        0.0, "share of training pairs with the translation of some terms shown in the source"
+    )
     # Loss, optimizer and learning rate.
     eps_ls: float = setting(0.1, "label smoothing", "5.4")
     optimizer: Literal["adam", "muon"] = setting(
@@ -131,6 +139,13 @@ class TrainConfig(Settings):
             "bpe_dropout",
             f"0 with subwords = {self.subwords!r}: only bpe has merges to skip",
         )
+        for name in ("spans", "terms"):
+            self._require(0 <= getattr(self, name) <= 1, name, "a fraction from 0 to 1")
+            self._require(
+                not getattr(self, name) or self.subwords != "sentencepiece",
+                name,
+                "0 with subwords = 'sentencepiece', which has no markers",
+            )
         self._require(self.average <= self.keep, "average", f"at most keep, which is {self.keep}")
         default = type(self).__dataclass_fields__["cutoff"].default
         no_effect = f"{default}: it has no effect without simcut"

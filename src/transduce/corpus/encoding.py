@@ -1,9 +1,10 @@
 """Encode pairs of sentences, drop those with unsuitable lengths, write and count the rest."""
 
 import contextlib
+import functools
 import itertools
 import unicodedata
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,10 @@ REASONS = (EMPTY, DUPLICATE, OVER_LONG, SKEWED)
 
 Bools = npt.NDArray[np.bool_]
 Encoded = tuple[list[list[int]], list[list[int]]]  # sources and targets, without </s>
+Parts = list[str | int]
+# Returns both sides of a pair in parts (`Coder.encode_parts`); it gets the numbers of its corpus
+# and of the pair in it.
+Augment = Callable[[int, int, Pair], tuple[Parts, Parts]]
 
 
 @dataclass(frozen=True)
@@ -51,21 +56,45 @@ class Part:
 
 
 def write_split(
-    split: str, parts: Iterable[Part], *, codec: Codec, rules: LengthRules, folder: Path
+    split: str,
+    parts: Iterable[Part],
+    *,
+    codec: Codec,
+    rules: LengthRules,
+    folder: Path,
+    augment: Augment | None = None,
 ) -> list[Counts]:
     """Encode corpora into the four files of a split; count the kept and dropped pairs of each."""
     with contextlib.ExitStack() as stack:
         dtype = token_type_of(codec)
         sides = [_SideWriter(folder / f"{split}.{side}", dtype, stack) for side in SIDES]
-        return [_write_part(part, sides, codec, rules) for part in parts]
+        return [
+            _write_part(
+                part, sides, codec, rules, functools.partial(augment, n) if augment else None
+            )
+            for n, part in enumerate(parts)
+        ]
 
 
-def _write_part(part: Part, sides: list["_SideWriter"], codec: Codec, rules: LengthRules) -> Counts:
+def _write_part(
+    part: Part,
+    sides: list["_SideWriter"],
+    codec: Codec,
+    rules: LengthRules,
+    augment: Callable[[int, Pair], tuple[Parts, Parts]] | None,
+) -> Counts:
     dropped = dict.fromkeys(REASONS, 0)
     before = [side.begin_part() for side in sides]
     kept = 0
     usable = drop_unusable(part.pairs, part.held_out, dropped)
-    for encoded in _encode_batches(codec, batches(usable), part.tag):
+
+    def encode_part(batch: list[Pair], begin: int) -> Encoded:
+        if augment is None:
+            return encode(codec, batch, part.tag)
+        marked = [augment(number, pair) for number, pair in enumerate(batch, start=begin)]
+        return _encode_parts(codec, marked, part.tag)
+
+    for encoded in _encode_batches(encode_part, batches(usable)):
         over_long, skewed = rules.check(*map(lengths_of, encoded))
         dropped[OVER_LONG] += int(over_long.sum())
         dropped[SKEWED] += int(skewed.sum())
@@ -141,13 +170,18 @@ def batches(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
 
 
 def _encode_batches(
-    codec: Codec, batches: Iterable[list[Pair]], tag: str | None
+    encode_batch: Callable[[list[Pair], int], Encoded], batches: Iterable[list[Pair]]
 ) -> Iterator[Encoded]:
-    """Encode each batch while the next one is read and the previous one is written."""
+    """Encode each batch while the next one is read and the previous one is written.
+
+    `encode_batch` gets a batch and the number of pairs before it.
+    """
     with ThreadPoolExecutor(max_workers=1) as pool:
         pending: Future[Encoded] | None = None
+        before = 0
         for batch in batches:
-            submitted = pool.submit(encode, codec, batch, tag)
+            submitted = pool.submit(encode_batch, batch, before)
+            before += len(batch)
             if pending:
                 yield pending.result()
             pending = submitted
@@ -158,10 +192,19 @@ def _encode_batches(
 def encode(codec: Codec, batch: list[Pair], tag: str | None = None) -> Encoded:
     """Return the ids of both sides of a batch of pairs; the tag comes before each source."""
     texts, translations = ([pair[side] for pair in batch] for side in (0, 1))
-    sources, tag_ids = codec.source.encode_batch(texts), codec.source.tag_ids(tag)
-    if tag_ids:
-        sources = [tag_ids + ids for ids in sources]
+    sources = _tagged(codec, codec.source.encode_batch(texts), tag)
     return sources, codec.target.encode_batch(translations)
+
+
+def _encode_parts(codec: Codec, batch: list[tuple[Parts, Parts]], tag: str | None) -> Encoded:
+    texts, translations = ([pair[side] for pair in batch] for side in (0, 1))
+    sources = _tagged(codec, codec.source.encode_parts(texts), tag)
+    return sources, codec.target.encode_parts(translations)
+
+
+def _tagged(codec: Codec, sources: list[list[int]], tag: str | None) -> list[list[int]]:
+    tag_ids = codec.source.tag_ids(tag)
+    return [tag_ids + ids for ids in sources] if tag_ids else sources
 
 
 def lengths_of(sentences: list[list[int]]) -> Ints:

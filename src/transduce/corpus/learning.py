@@ -51,7 +51,8 @@ def learn(corpora: Sequence[ScannedText], sample: Sample, train: TrainConfig) ->
 
     source = learn_from(0, 1) if train.joint else learn_from(0)
     codec = Codec(source, source if train.joint else learn_from(1))
-    return codec.with_tags(sorted({corpus.tag for corpus in corpora if corpus.tag}))
+    tagged = codec.with_tags(sorted({corpus.tag for corpus in corpora if corpus.tag}))
+    return tagged.with_markers(spans=train.spans > 0, terms=train.terms > 0)
 
 
 def extend(codec: Codec, more: int, sample: Sample) -> Codec:

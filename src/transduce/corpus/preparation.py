@@ -16,6 +16,9 @@ skewed      The longer side has more than `max_skew` times the subwords of the s
             dropped, because it is unlikely to be a translation.
 
 From validation text, only empty, over-long and skewed pairs are dropped.
+
+With `spans` or `terms`, a share of the training pairs is changed (see `augmentation`), and the
+lengths are those of the changed pairs.
 """
 
 import contextlib
@@ -28,6 +31,7 @@ import numpy as np
 import tokenizers
 
 from transduce.config import TrainConfig
+from transduce.corpus.augmentation import Augmentation, check_markers
 from transduce.corpus.encoding import (
     LengthRules,
     Part,
@@ -56,7 +60,7 @@ from transduce.system.formatting import pluralize
 from transduce.system.progress import Progress, Silent
 from transduce.text.corpora import CorpusText, Files, with_names
 
-Write = Callable[[str, Sequence[Part]], list[Counts]]
+Write = Callable[..., list[Counts]]  # `write_split` for one codec and folder
 
 
 def prepare(
@@ -129,7 +133,10 @@ def _settings(
     *,
     held_out: bool,
 ) -> dict[str, Any]:
-    """Return the settings that a corpus depends on."""
+    """Return the settings that a corpus depends on; refuse a codec that lacks markers for them."""
+    if codec:
+        check_markers(codec, train)
+    shares = {name: share for name in ("spans", "terms") if (share := getattr(train, name))}
     return {
         "vocabulary": None if codec else train.vocabulary,
         "joint": codec.joint if codec else train.joint,
@@ -137,8 +144,9 @@ def _settings(
         "codec": codec.sha256 if codec else None,
         "max_skew": train.max_skew,
         "max_len": max_len,
-        "seed": train.seed if held_out else None,  # nothing else depends on it
+        "seed": train.seed if held_out or shares else None,  # nothing else depends on it
         "languages": list(languages),
+        **shares,
     }
 
 
@@ -291,7 +299,7 @@ def _build(
     ]
     write = functools.partial(write_split, codec=codec, rules=rules, folder=folder)
     valid_counts = _write_valid([separate] if separate else valid, corpora, chosen, write, progress)
-    train_counts = _write_train(corpora, chosen, write, progress)
+    train_counts = _write_train(corpora, chosen, write, codec, train, progress)
     counts = [
         CorpusCounts(name=corpus.name, tag=corpus.tag, train=train, valid=valid)
         for corpus, train, valid in zip(
@@ -326,7 +334,12 @@ def _write_valid(
 
 
 def _write_train(
-    corpora: Sequence[ScannedText], chosen: list[list[Pair]], write: Write, progress: Progress
+    corpora: Sequence[ScannedText],
+    chosen: list[list[Pair]],
+    write: Write,
+    codec: Codec,
+    train: TrainConfig,
+    progress: Progress,
 ) -> list[Counts]:
     """Write the corpora without the pairs that were chosen from any of them."""
     keys = [{pair_key(*pair) for pair in pairs} for pairs in chosen]
@@ -335,7 +348,8 @@ def _write_train(
         Part(corpus.pairs("encoding", progress), held_out, len(own), corpus.tag)
         for corpus, own in zip(corpora, keys, strict=True)
     ]
-    counts = write("train", parts)
+    augmentation = Augmentation.of(codec, train, corpora, held_out, progress)
+    counts = write("train", parts, augment=augmentation.apply if augmentation else None)
     for corpus, written in zip(corpora, counts, strict=True):
         _require_some(written, corpus.text, "used for training")
     return counts
