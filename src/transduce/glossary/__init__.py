@@ -15,6 +15,13 @@ from transduce.glossary.matching import TermAccuracy, accuracy, contains, missin
 from transduce.glossary.terms import Entry, Match
 
 __all__ = [
-    *("Entry", "Glossary", "Match", "TermAccuracy", "TermPair"),
-    *("accuracy", "contains", "extract_terms", "missing"),
+    "Entry",
+    "Glossary",
+    "Match",
+    "TermAccuracy",
+    "TermPair",
+    "accuracy",
+    "contains",
+    "extract_terms",
+    "missing",
 ]
