@@ -67,6 +67,17 @@ def test_each_side_is_linked_once_and_the_best_come_first(text: list[Pair]) -> N
     assert counts["printer"] == sum("printer" in source for source, _ in text)
 
 
+def test_only_the_best_of_two_terms_gets_a_translation(text: list[Pair]) -> None:
+    other = [(source.replace("printer", "device"), target) for source, target in text[:100]]
+    translations = [term.target for term in extract_terms([*text, *other], limit=50)]
+    assert translations.count("Drucker") == 1
+
+
+def test_a_name_is_not_translated_as_a_part_of_it(text: list[Pair]) -> None:
+    names = [(f"the Red Hat x{n} is in", f"die Red Hat-x{n} ist in") for n in range(20)]
+    assert "Red Hat" not in {term.source for term in extract_terms([*text, *names], limit=50)}
+
+
 def test_names_that_are_the_same_in_both_languages_can_be_kept(text: list[Pair]) -> None:
     found = extract_terms(text, limit=20, identical=True)
     assert ("Windows", "Windows") in {(term.source, term.target) for term in found}

@@ -231,7 +231,7 @@ def test_importing_transduce_imports_nothing_heavy() -> None:
     [
         *("", "train", "distill", "translate", "serve", "score", "info", "plot", "bench"),
         *("settings", "demo", "watch", "export", "import", "convert", "look", "recipes"),
-        *("data list", "data get", "paper table1", "paper figures", "paper scaling"),
+        *("data list", "data get", "data terms", "paper table1", "paper figures", "paper scaling"),
         *("paper positions", "paper smoothing", "paper training", "paper memory"),
     ],
 )

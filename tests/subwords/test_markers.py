@@ -24,6 +24,7 @@ from transduce.subwords.merging import Merges
 from transduce.system.files import read_json, write_checksummed
 
 LINES = ["<|1|> <|term|> term is end 1 0 00", "der Hund's x1 0 0", "die Katze, läuft. 00 x"] * 3
+LINES += ["a \n b \n\tc"] * 3  # subwords of white space
 KINDS: list[Kind] = ["bpe", "wordpiece"]
 PLAIN = {kind: Subwords.learn(LINES, 620, kind) for kind in KINDS}
 MARKED = {
