@@ -90,12 +90,15 @@ class Html(Document):
         super().__init__()
         self._data = data
         self._source, self._encoding = decode(data)
+        self._names_spaces = "&nbsp;" in self._source
         reader = Reader(self._source)
         reader.read()
         lines = [match.start() for match in re.finditer("\n", self._source)]
         self._texts: list[tuple[Range, Unit]] = []
         for place, content in reader.texts:
-            self._texts.append((place, Unit(content, f"line {bisect_left(lines, place.start) + 1}")))
+            self._texts.append(
+                (place, Unit(content, f"line {bisect_left(lines, place.start) + 1}"))
+            )
         self._attributes: list[tuple[Range, Unit, str]] = []
         for place, attribute in reader.attributes:
             where = f"{attribute.name} in line {bisect_left(lines, place.start) + 1}"
@@ -152,7 +155,7 @@ class Html(Document):
         text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         if quote:
             text = text.replace(quote, "&quot;" if quote == '"' else "&#39;")
-        return text.replace("\xa0", "&nbsp;") if "&nbsp;" in self._source else text
+        return text.replace("\xa0", "&nbsp;") if self._names_spaces else text
 
 
 def _changed(unit: Unit) -> bool:

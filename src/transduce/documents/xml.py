@@ -59,8 +59,8 @@ class Content:
         return bool(inline_text(self.middle).strip())
 
 
-def parse(data: bytes, what: str) -> "_ElementTree":
-    """Parse an XML document; `what` is its format, for messages."""
+def parse(data: bytes, what: str, part: str = "") -> "_ElementTree":
+    """Parse an XML document; its format and its part of the file are named in messages."""
     try:
         from lxml import etree
     except ImportError:
@@ -78,12 +78,12 @@ def parse(data: bytes, what: str) -> "_ElementTree":
         line = f" in line {error.lineno}" if getattr(error, "lineno", None) else ""
         reason = printable(str(error.args[0] if error.args else error))[:200]
         raise BadInput(
-            f"not well-formed XML{line} ({reason}): expected a {what} document"
+            f"{part and part + ': '}not well-formed XML{line} ({reason}): expected a {what} document"
         ) from None
     doctype = tree.docinfo.internalDTD
     if doctype is not None and next(iter(doctype.iterentities()), None) is not None:
         raise BadInput(
-            f"the DOCTYPE of this {what} document declares entities, which are not expanded: "
+            f"{part and part + ': '}the DOCTYPE of this {what} document declares entities, which are not expanded: "
             "replace them by their text"
         )
     return tree
