@@ -1,5 +1,7 @@
-"""Word documents (.docx): a unit is a paragraph of the text, of tables, text boxes, headers,
-footers, footnotes and endnotes, or the title in the document's properties.
+"""Word documents (.docx).
+
+A unit is a paragraph of the text, of tables, text boxes, headers, footers, footnotes and endnotes,
+or the title in the document's properties.
 
 Tracked insertions are translated and stay insertions; tracked deletions stay as they are. So do
 fields (page numbers, references, dates), form controls, formulas, comments, charts and diagrams.

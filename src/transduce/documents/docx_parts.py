@@ -36,7 +36,7 @@ def unpack(data: bytes) -> dict[str, bytes]:
     except DAMAGED as error:
         reason = printable(str(error))[:200] or type(error).__name__
         raise BadInput(
-            f"the docx document is damaged and cannot be unpacked ({reason}): save it again as .docx"
+            f"the docx document is damaged and cannot be unpacked ({reason}): save it again"
         ) from None
 
 

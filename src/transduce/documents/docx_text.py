@@ -21,25 +21,28 @@ from transduce.markup import Inline, Tag, inline_text
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
+
+def _names(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
 NAMESPACES = (
     "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}",
     "{http://purl.oclc.org/ooxml/wordprocessingml/main}",  # of the format's strict variant
 )
 PRESERVE = "{http://www.w3.org/XML/1998/namespace}space"
 # Elements around runs. Deletions (del, moveFrom) are not among them: they stay as they are.
-AROUND = frozenset("hyperlink ins moveTo smartTag customXml dir bdo sdt".split())
-PROPERTIES = frozenset("pPr rPr smartTagPr customXmlPr sdtPr sdtEndPr".split())
-FIXED_CONTROLS = frozenset(
-    "dataBinding date dropDownList comboBox picture checkbox docPartList".split()
-)
+AROUND = _names("hyperlink ins moveTo smartTag customXml dir bdo sdt")
+PROPERTIES = _names("pPr rPr smartTagPr customXmlPr sdtPr sdtEndPr")
+FIXED_CONTROLS = _names("dataBinding date dropDownList comboBox picture checkbox docPartList")
 NOISE = frozenset(("lang", "noProof"))  # run properties that do not show
 DROPPED = frozenset(("proofErr", "lastRenderedPageBreak"))  # Word computes them anew
 HYPHENS = {"noBreakHyphen": "\N{NON-BREAKING HYPHEN}", "softHyphen": "\N{SOFT HYPHEN}"}
 HYPHEN = re.compile(f"([{''.join(HYPHENS.values())}])")
 # Single tags that stay outside a unit if they are at its ends.
-LAYOUT = frozenset(
-    "bookmarkStart bookmarkEnd commentRangeStart commentRangeEnd commentReference permStart permEnd "
-    "tab ptab br cr drawing pict AlternateContent".split()
+LAYOUT = _names(
+    "bookmarkStart bookmarkEnd commentRangeStart commentRangeEnd commentReference permStart "
+    "permEnd tab ptab br cr drawing pict AlternateContent"
 )
 MAX_DEPTH = 20  # of elements around runs, and of fields; deeper ones are single tags
 
@@ -325,12 +328,13 @@ class Writer:
         run = self._open_run(self._inside[-1][1])
         for part in filter(None, HYPHEN.split(text)):
             name = next((name for name, hyphen in HYPHENS.items() if hyphen == part), "t")
-            element = run.makeelement(self._namespace + name)
+            if name != "t" or not len(run) or name_of(run[-1]) != "t":
+                run.append(run.makeelement(self._namespace + name))
             if name == "t":
-                append_text(element, part)
-                if part != part.strip():
-                    element.set(PRESERVE, "preserve")
-            run.append(element)
+                append_text(run[-1], part)
+                written = run[-1].text or ""
+                if written != written.strip():
+                    run[-1].set(PRESERVE, "preserve")
 
     def _write_atoms(self, atoms: Atoms) -> None:
         for atom in atoms:

@@ -17,45 +17,22 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from transduce.documents.base import Document, DocumentOptions, Unit
+from transduce.documents.html_elements import (
+    BLOCKS,
+    ENDS,
+    IN_PARAGRAPH,
+    PARAGRAPH,
+    PROTECTED,
+    VOID,
+)
 from transduce.documents.html_encoding import decode
 from transduce.documents.html_tokens import Attribute, Token, tokens
 from transduce.documents.pairing import Piece, pair
 from transduce.markup import Inline, inline_text
 from transduce.text.languages import language_code
 
-# All other elements, also unknown ones, are inline.
-BLOCKS = frozenset(
-    "address article aside audio base blockquote body canvas caption center col colgroup datalist "
-    "dd details dialog dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 "
-    "h3 h4 h5 h6 head header hgroup hr html iframe legend li link listing main menu meta nav "
-    "noembed noframes noscript object ol optgroup option p plaintext pre search section select "
-    "slot source summary table tbody td template textarea tfoot th thead title tr track ul video "
-    "xmp".split()
-)
-VOID = frozenset(
-    "area base basefont bgsound br col embed frame hr img input keygen link meta param source track "
-    "wbr".split()
-)
-PROTECTED = frozenset(
-    "code iframe kbd listing math noembed noframes plaintext pre samp script style svg textarea var "
-    "xmp".split()
-)
 ATTRIBUTES = ("alt", "title", "placeholder", "aria-label")
 BUTTONS = ("submit", "button", "reset")
-# Elements whose end tag may be missing: a start tag ends these, unless one of those is between.
-ENDS = {
-    **dict.fromkeys(("dd", "dt"), (("dd", "dt"), ("dl",))),
-    **dict.fromkeys(("td", "th"), (("td", "th"), ("tr", "table"))),
-    "li": (("li",), ("ul", "ol", "menu", "dir")),
-    "option": (("option",), ("select", "datalist", "optgroup")),
-    "tr": (("tr",), ("table",)),
-}
-PARAGRAPH = (("p",), ("button", "caption", "object", "table", "td", "th", "template"))
-# Blocks that may be inside a paragraph, or in the head.
-IN_PARAGRAPH = frozenset(
-    "audio canvas datalist iframe link meta noscript object option optgroup select slot source "
-    "template textarea track video".split()
-)
 MAX_SEARCH = 500  # open elements: deeper nesting is not made by people
 SPACE = re.compile(r"[ \t\n\r\f]+")
 LEADING = re.compile(r"(?:\s|&nbsp;|&#160;|&#xA0;)*", re.IGNORECASE)
@@ -104,7 +81,8 @@ class Html(Document):
             where = f"{attribute.name} in line {bisect_left(lines, place.start) + 1}"
             unit = Unit((html.unescape(self._source[slice(*place)]),), where)
             self._attributes.append((place, unit, attribute.quote))
-        placed = [(place.start, unit) for place, unit, *_ in [*self._texts, *self._attributes]]
+        placed = [(place.start, unit) for place, unit in self._texts]
+        placed += [(place.start, unit) for place, unit, _ in self._attributes]
         self.units = [unit for _, unit in sorted(placed, key=lambda item: item[0])]
         self._language_edits = [
             (place, options.languages[1])
@@ -199,7 +177,7 @@ class Reader:
         self._end_implied(token)
         is_block = token.name in BLOCKS
         translates, forced = self._translation_of(token)
-        if token.name == "html":
+        if token.name in ("html", "body"):
             self.languages += [
                 Range(attribute.start, attribute.end)
                 for attribute in token.attributes

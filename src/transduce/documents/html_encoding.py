@@ -20,7 +20,10 @@ ALIASES = {
     **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"),
     **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
     **dict.fromkeys(("utf-16", "utf-16-le", "utf-16-be"), "utf-8"),  # it could not be read here
-    **{"shift_jis": "cp932", "euc_kr": "cp949", "iso8859-9": "cp1254", "tis-620": "cp874"},
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "iso8859-9": "cp1254",
+    "tis-620": "cp874",
 }
 NOT_FOR_TEXT = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "utf-7", "undefined")
 

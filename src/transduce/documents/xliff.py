@@ -197,7 +197,7 @@ class Xliff1(Xliff):
                 for segment in self._segments(target).values():
                     fill(segment, ())
             fill(self._segments(target)[source.get("mid", "")], content.all)
-        target.attrib.update(MT_1)
+        _set(target, MT_1)
         if place.get("approved") == "yes":
             place.set("approved", "no")
 
@@ -210,6 +210,11 @@ class Xliff1(Xliff):
         if name in ("ept", "ex"):
             return "end", ("bx" if name == "ex" else "bpt", pair_id)
         return SINGLE
+
+
+def _set(element: "_Element", attributes: dict[str, str]) -> None:
+    for name, value in attributes.items():
+        element.set(name, value)
 
 
 def _is_confirmed(unit: "_Element", target: "_Element | None") -> bool:
@@ -262,7 +267,7 @@ class Xliff2(Xliff):
     def write_target(self, place: "_Element", source: "_Element", content: Content) -> None:
         """Fill the target of a segment."""
         fill(self._target(place), content.all)
-        place.attrib.update(MT_2)
+        _set(place, MT_2)
 
     def _role(self, element: "_Element") -> Role:
         name = local_name(element)

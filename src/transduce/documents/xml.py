@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 MAX_DEPTH = 50  # of nested inline elements; deeper ones are single tags
-HEADER = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml\s[^>]*\?>\s*|\xef\xbb\xbf")
+# What is before the root element, in a file that libxml2 has accepted.
+PROLOGUE = re.compile(
+    rb"(?:\xef\xbb\xbf)?(?:\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>)*", re.DOTALL
+)
+POSITION = re.compile(r",? line \d+, column \d+")  # of lxml's messages
 FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # in XML 1.0
 UNKNOWN = ("", "src", "tgt")  # languages of a model that was trained without codes
 
@@ -65,6 +69,7 @@ def parse(data: bytes, what: str, part: str = "") -> "_ElementTree":
         from lxml import etree
     except ImportError:
         raise MissingExtra(f"translating {what} documents", "lxml", "documents") from None
+    where = part and f"{part}: "
     parser = etree.XMLParser(
         resolve_entities=False,
         no_network=True,
@@ -75,32 +80,37 @@ def parse(data: bytes, what: str, part: str = "") -> "_ElementTree":
     try:
         tree = etree.fromstring(data, parser).getroottree()
     except (etree.XMLSyntaxError, ValueError, LookupError) as error:
-        line = f" in line {error.lineno}" if getattr(error, "lineno", None) else ""
-        reason = printable(str(error.args[0] if error.args else error))[:200]
-        raise BadInput(
-            f"{part and part + ': '}not well-formed XML{line} ({reason}): expected a {what} document"
-        ) from None
-    doctype = tree.docinfo.internalDTD
+        number = getattr(error, "lineno", None)
+        line = f" in line {number}" if number else ""
+        reason = POSITION.sub("", printable(str(error.args[0] if error.args else error))[:200])
+        raise BadInput(f"{where}not well-formed XML{line} ({reason}): expected {what}") from None
+    doctype: Any = tree.docinfo.internalDTD
     if doctype is not None and next(iter(doctype.iterentities()), None) is not None:
         raise BadInput(
-            f"{part and part + ': '}the DOCTYPE of this {what} document declares entities, which are not expanded: "
-            "replace them by their text"
+            f"{where}the DOCTYPE of this {what} document declares entities, which are not "
+            "expanded: replace them by their text"
         )
     return tree
 
 
 def serialise(tree: "_ElementTree", original: bytes) -> bytes:
-    """Write a tree with the encoding, declaration and line ends of the original file."""
+    """Write a tree with the encoding, prologue and line ends of the original file."""
     from lxml import etree
 
     encoding = tree.docinfo.encoding or "UTF-8"
-    header = HEADER.match(original)
-    declare = header is None and encoding.upper() not in ("UTF-8", "ASCII", "US-ASCII")
-    body = bytes(etree.tostring(tree, encoding=encoding, xml_declaration=declare))
-    content = (header[0] if header else b"") + body
-    if declare:  # UTF-16, in which line ends are two bytes
-        return content
-    if original.endswith(b"\n") and not content.endswith(b"\n"):
+    prologue = PROLOGUE.match(original)
+    assert prologue is not None
+    if prologue.end() == 0 and not original.startswith(b"<"):  # UTF-16
+        whole: Any = etree.tostring(tree, encoding=encoding, xml_declaration=True)
+        return bytes(whole)
+    root = tree.getroot()
+    parts = [root, *root.itersiblings()]
+    written: list[Any] = [
+        etree.tostring(part, encoding=encoding, xml_declaration=False, with_tail=False)
+        for part in parts
+    ]
+    content = prologue[0] + b"\n".join(written)
+    if original.endswith(b"\n"):
         content += b"\n"
     lines = original.count(b"\n")
     if lines and lines == original.count(b"\r\n"):
@@ -150,8 +160,8 @@ def fill(element: "_Element", content: Inline) -> None:
             copy.tail = None
             inside[-1].append(copy)
         elif part.kind == "open":
-            original = part.data.element
-            inner = original.makeelement(original.tag, dict(original.attrib), dict(original.nsmap))
+            original: Any = part.data.element
+            inner = original.makeelement(original.tag, dict(original.attrib), original.nsmap)
             inside[-1].append(inner)
             inside.append(inner)
         else:
@@ -182,7 +192,8 @@ def insert_after(element: "_Element", new: "_Element") -> None:
 def sibling(element: "_Element", name: str) -> "_Element":
     """Return a new element in the namespace of another."""
     namespace, brace, _ = str(element.tag).rpartition("}")
-    return element.makeelement(f"{namespace}{brace}{name}", nsmap=dict(element.nsmap))
+    prefixes: Any = element.nsmap  # the stubs allow no default namespace here
+    return element.makeelement(f"{namespace}{brace}{name}", nsmap=prefixes)
 
 
 def has_text(element: "_Element | None") -> bool:
