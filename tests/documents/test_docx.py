@@ -1,5 +1,6 @@
 """Word documents, checked with python-docx and LibreOffice."""
 
+import contextlib
 import io
 import random
 import shutil
@@ -8,6 +9,7 @@ import subprocess
 import time
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import docx
 import pytest
@@ -36,6 +38,7 @@ from xml_documents import (
 
 from transduce.documents.docx import read
 from transduce.documents.docx_text import Writer, read_paragraph
+from transduce.errors import BadInput
 from transduce.markup import Inline
 
 LIBREOFFICE = (Path(__file__).parent / "files" / "libreoffice.docx").read_bytes()
@@ -47,6 +50,10 @@ FIELD = '<w:r><w:fldChar w:fldCharType="{}"/></w:r>'
 def field(code: str, result: str) -> str:
     begin, separate, end = (FIELD.format(mark) for mark in ("begin", "separate", "end"))
     return f"{begin}<w:r><w:instrText>{code}</w:instrText></w:r>{separate}{run(result)}{end}"
+
+
+def inner_text(element: Any) -> str:
+    return "".join(element.xpath(".//*[local-name() = 't']/text()"))
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +68,8 @@ def test_units_are_paragraphs_with_tags_where_the_formatting_changes(report: byt
         "Details: <1>See below</1>.",
         "Year",
         "Books & maps",
-        "Page",
         "Confidential",
+        "Page",
         "The report",
     ]
     assert read(report, OPTIONS).units[1].where == "paragraph 2 of document"
@@ -89,7 +96,7 @@ def test_only_the_text_changes(report: bytes) -> None:
         (".", False, False),
     ]
     (link,) = word_elements(written, "w:hyperlink")
-    assert "".join(link.itertext()) == "SEE BELOW"
+    assert inner_text(link) == "SEE BELOW"
     assert len(link.findall(".//{*}color")) == 1
 
 
@@ -101,7 +108,7 @@ def test_parts_without_text_keep_their_bytes(report: bytes) -> None:
     assert changed == {BODY, "word/header1.xml", "word/footer1.xml", "docProps/core.xml"}
 
 
-def rewritten(data: bytes) -> etree._Element:
+def rewritten(data: bytes) -> Any:
     """Return the text of a document, all paragraphs written again with their own content."""
     root = etree.fromstring(part(data, BODY))
     for element in list(root.iter("{*}p")):
@@ -111,9 +118,10 @@ def rewritten(data: bytes) -> etree._Element:
     return root
 
 
-def looks(root: etree._Element) -> list[tuple[str, bytes, tuple[str, ...]]]:
+def looks(root: Any) -> list[tuple[str, bytes, tuple[str, ...]]]:
     """Return each visible character with its formatting and the elements around it."""
     result = []
+    element: Any
     for element in root.iter("{*}t", "{*}tab", "{*}br", "{*}footnoteReference", "{*}fldChar"):
         parent = element.getparent()
         properties = parent.find("{*}rPr")
@@ -183,7 +191,7 @@ def test_each_element_is_kept_once_in_any_order(children: list[str], rng: random
         for root in (before, element)
     ]
     assert names[0] == names[1]
-    texts = [sorted("".join("".join(root.itertext()).split())) for root in (before, element)]
+    texts = [sorted("".join(str(root.xpath("string()")).split())) for root in (before, element)]
     assert texts[0] == texts[1]
     assert element[0].tag.endswith("}pPr")
 
@@ -237,8 +245,8 @@ def test_tracked_changes_stay_tracked() -> None:
     assert read(data, OPTIONS).left_alone == ["1 tracked deletion(s)"]
     written = translate(read, data)
     (inserted,), (deleted,) = word_elements(written, "w:ins"), word_elements(written, "w:del")
-    assert "".join(inserted.itertext()) == "REALLY "
-    assert "".join(deleted.itertext()) == "never "
+    assert inner_text(inserted) == "REALLY "
+    assert b">never <" in etree.tostring(deleted)
 
 
 def test_libreoffice_documents_have_their_notes_and_text_boxes_translated() -> None:
@@ -249,7 +257,7 @@ def test_libreoffice_documents_have_their_notes_and_text_boxes_translated() -> N
     written = translate(read, LIBREOFFICE)
     assert b"NUMBERS FROM THE" in part(written, "word/footnotes.xml")
     body = etree.fromstring(part(written, BODY))
-    boxes = ["".join(box.itertext()) for box in body.iter("{*}txbxContent")]
+    boxes = [inner_text(box) for box in body.iter("{*}txbxContent")]
     assert boxes == ["INSIDE A TEXT BOX"] * 2
     assert len(list(body.iter("{*}footnoteReference"))) == 1
 
@@ -321,10 +329,11 @@ def test_bombs_are_refused_before_they_are_unpacked(report: bytes) -> None:
         for number in range(10_001):
             archive.writestr(str(number), b"")
     assert_refused(read, many.getvalue(), "10,001 parts, more than 10,000")
-    with pytest.warns(UserWarning, match="Duplicate name"):
-        twice = io.BytesIO(report)
-        with zipfile.ZipFile(twice, "a") as archive:
-            archive.writestr(BODY, b"<a/>")
+    twice = io.BytesIO()
+    with zipfile.ZipFile(twice, "w") as archive:
+        archive.writestr("word/document1xml", b"<a/>")
+        archive.writestr(BODY, b"<a/>")
+    twice = io.BytesIO(twice.getvalue().replace(b"document1xml", b"document.xml"))
     assert_refused(read, twice.getvalue(), "two parts with the same name")
     assert time.perf_counter() - start < 10
 
@@ -333,11 +342,11 @@ def test_damaged_files_are_read_or_refused(report: bytes) -> None:
     assert_survives_damage(read, LIBREOFFICE, 60)
     body = part(report, BODY)
     rng = random.Random(1)
-    for _ in range(20):
-        at = rng.randrange(len(body))
-        end = body.find(b">", at) + 1
-        broken = with_part(report, BODY, body[:at] + body[end:])
-        assert_survives_damage(lambda _, options, data=broken: read(data, options), b"<x>", 1)
+    for _ in range(40):
+        start = rng.randrange(len(body))
+        end = rng.choice([start + 1, body.find(b">", start) + 1, len(body)])
+        with contextlib.suppress(BadInput):
+            translate(read, with_part(report, BODY, body[:start] + body[end:]))
 
 
 def test_deep_elements_and_fields_take_bounded_time() -> None:

@@ -1,10 +1,12 @@
 """XLIFF 1.2 and 2.x."""
 
+import contextlib
 import random
 import sys
 import time
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from lxml import etree
@@ -23,29 +25,32 @@ from xml_documents import (
 from transduce.documents import DocumentOptions
 from transduce.documents.tmx import read as read_tmx
 from transduce.documents.xliff import read
-from transduce.errors import MissingExtra
+from transduce.errors import BadInput, MissingExtra
 
 NS_1 = "{urn:oasis:names:tc:xliff:document:1.2}"
-NS_2 = "{urn:oasis:names:tc:xliff:document:2.0}"
 BOTH = pytest.mark.parametrize("data", [XLIFF_1, XLIFF_2], ids=["1.2", "2.1"])
 
 
-def target_of(data: bytes, unit: str) -> etree._Element:
-    root = etree.fromstring(data)
+def target_of(data: bytes, unit: str) -> Any:
+    root: Any = etree.fromstring(data)
     found = root.find(f".//{{*}}*[@id='{unit}']//{{*}}target")
     assert found is not None
     return found
 
 
-def inner(element: etree._Element) -> bytes:
+def inner(element: Any) -> bytes:
     """Return the canonical content of an element, without its own tag."""
     text = etree.tostring(element, method="c14n", with_tail=False)
     return text[text.index(b">") + 1 : text.rindex(b"<")]
 
 
+def unindented(element: Any) -> bytes:
+    return b" ".join(inner(element).split())
+
+
 def without_targets(data: bytes) -> bytes:
     """Return the canonical form of a file, without what a translation may change."""
-    root = etree.fromstring(data, etree.XMLParser(remove_blank_text=True))
+    root: Any = etree.fromstring(data, etree.XMLParser(remove_blank_text=True))
     for target in list(root.iter("{*}target")):
         target.getparent().remove(target)
     for element in root.iter():
@@ -84,6 +89,13 @@ def test_units_of_2_are_segments() -> None:
     ]
 
 
+def test_indentation_inside_a_text_is_one_space_unless_it_is_preserved() -> None:
+    data = XLIFF_1.replace(b">Copied<", b">Two\n   lines<")
+    assert "Two lines" in [unit.source[0] for unit in read(data, OPTIONS).units]
+    data = data.replace(b"<body>", b'<body xml:space="preserve">')
+    assert "Two\n   lines" in [unit.source[0] for unit in read(data, OPTIONS).units]
+
+
 @BOTH
 def test_a_file_without_new_targets_keeps_its_bytes(data: bytes) -> None:
     assert read(data, OPTIONS).to_bytes() == data
@@ -93,9 +105,9 @@ def test_a_file_without_new_targets_keeps_its_bytes(data: bytes) -> None:
 def test_targets_that_equal_their_sources_have_the_same_content(data: bytes) -> None:
     written = translate(read, data, lambda text: text)
     assert without_targets(written) == without_targets(data)
-    root = etree.fromstring(written)
+    root: Any = etree.fromstring(written)
     same = [
-        inner(target) == inner(target.getparent().find("{*}source"))
+        unindented(target) == unindented(target.getparent().find("{*}source"))
         for target in root.iter("{*}target")
         if target.get("state-qualifier") or target.getparent().get("subState")
     ]
@@ -107,11 +119,7 @@ def test_targets_that_equal_their_sources_have_the_same_content(data: bytes) -> 
 def test_everything_but_targets_stays(data: bytes) -> None:
     written = translate(read, data)
     assert without_targets(written) == without_targets(data)
-    assert (
-        data.partition(b"<file")[0].split()
-        == [word for word in written.partition(b"<file")[0].split() if b"trgLang" not in word]
-        or b"trgLang" in written
-    )
+    assert written.partition(b"<xliff")[0] == data.partition(b"<xliff")[0]
     for kept in (b"CDATA", b"<?tool keep?>", b"<!-- made by a tool -->", b"&lt;br/", b'x:note="n"'):
         assert (kept in written) == (kept in data)
 
@@ -119,13 +127,13 @@ def test_everything_but_targets_stays(data: bytes) -> None:
 def test_targets_of_1_2_are_marked_as_machine_translation() -> None:
     written = translate(read, XLIFF_1)
     target = target_of(written, "1")
-    assert target.attrib == {
+    assert dict(target.attrib) == {
         "state": "needs-review-translation",
         "state-qualifier": "mt-suggestion",
     }
-    assert inner(target).startswith(
-        b' PRESS <g xmlns:x="urn:tool" id="1" x:k="v">THE <x id="2">'
-    ) or (b"PRESS <g" in inner(target))
+    assert " ".join("".join(target.itertext()).split()) == "PRESS THE KEY <b>NOW</b>."
+    assert inner(target).startswith(b" PRESS <g ")
+    assert [child.tag.removeprefix(NS_1) for child in target] == ["g", "bpt", "ept"]
     assert inner(target).endswith(b". ")
     assert b'target-language="de"' in written
     names = [etree.QName(child).localname for child in target.getparent()]
@@ -142,7 +150,7 @@ def test_segments_are_filled_one_by_one() -> None:
     assert "One." in [unit.source[0] for unit in again.units]
     assert "Two." not in [unit.source[0] for unit in again.units]
     again.units[1].target = ("Eins.",)
-    assert "".join(target_of(again.to_bytes(), "2").itertext()) == "Eins. Zwei."
+    assert "".join(target_of(again.to_bytes(), "2").itertext()).split() == ["Eins.", "Zwei."]
 
 
 def test_targets_of_2_stay_initial() -> None:
@@ -150,7 +158,8 @@ def test_targets_of_2_stay_initial() -> None:
     segment = target_of(written, "u1").getparent()
     assert (segment.get("state"), segment.get("subState")) == ("initial", "transduce:mt")
     assert etree.fromstring(written).get("trgLang") == "de"
-    assert b'<mrk id="m1" translate="no">Acme</mrk> <mrk id="m2" type="term">PRESS' in written
+    assert b'<mrk id="m1" translate="no">Acme</mrk>' in written
+    assert b'<mrk id="m2" type="term">PRESS' in written
 
 
 @BOTH
@@ -220,10 +229,8 @@ def test_deep_nesting_is_read_or_refused() -> None:
     for depth in (100, 1_000, 10_000):
         nested = b"<g id='1'>" * depth + b"word" + b"</g>" * depth
         data = XLIFF_1.replace(b"Copied<", nested + b"<", 1)
-        try:
+        with contextlib.suppress(BadInput):
             assert b"<source>" in translate(read, data)
-        except Exception as error:
-            assert type(error).__name__ == "BadInput"
 
 
 @BOTH
@@ -232,7 +239,7 @@ def test_each_tag_is_written_once_in_any_order(data: bytes) -> None:
         document = read(data, OPTIONS)
         for unit in document.units:
             unit.target = shuffled(unit.source, random.Random(seed))
-        root = etree.fromstring(document.to_bytes())
+        root: Any = etree.fromstring(document.to_bytes())
         for target in root.iter("{*}target"):
             if target.get("state-qualifier") or target.getparent().get("subState"):
                 source = target.getparent().find("{*}seg-source")

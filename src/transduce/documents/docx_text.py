@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from transduce.documents.pairing import Piece, pair, split_ends
-from transduce.documents.xml import append_text, local_name
+from transduce.documents.xml import SPACE, append_text, local_name
 from transduce.markup import Inline, Tag, inline_text
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ NAMESPACES = (
     "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}",
     "{http://purl.oclc.org/ooxml/wordprocessingml/main}",  # of the format's strict variant
 )
-PRESERVE = "{http://www.w3.org/XML/1998/namespace}space"
 # Elements around runs. Deletions (del, moveFrom) are not among them: they stay as they are.
 AROUND = _names("hyperlink ins moveTo smartTag customXml dir bdo sdt")
 PROPERTIES = _names("pPr rPr smartTagPr customXmlPr sdtPr sdtEndPr")
@@ -158,7 +157,7 @@ def _run_items(run: "_Element", formats: dict[bytes, Format]) -> Iterator[Item]:
         name = name_of(child)
         if name == "t":
             text = child.text or ""
-            text = text if child.get(PRESERVE) == "preserve" else text.strip(" \t\r\n")
+            text = text if child.get(SPACE) == "preserve" else text.strip(" \t\r\n")
             if len(child):  # a comment or an instruction inside the text
                 yield Item("single", (Atom(child, format_),), format_)
             else:
@@ -334,7 +333,7 @@ class Writer:
                 append_text(run[-1], part)
                 written = run[-1].text or ""
                 if written != written.strip():
-                    run[-1].set(PRESERVE, "preserve")
+                    run[-1].set(SPACE, "preserve")
 
     def _write_atoms(self, atoms: Atoms) -> None:
         for atom in atoms:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from lxml.etree import _Element, _ElementTree
 
 LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+INDENTATION = re.compile(r"[ \t]*\n\s*")
 MAX_DEPTH = 50  # of nested inline elements; deeper ones are single tags
 # What is before the root element, in a file that libxml2 has accepted.
 PROLOGUE = re.compile(
@@ -124,8 +126,16 @@ def local_name(element: "_Element") -> str:
 
 
 def read_content(element: "_Element", role: Callable[["_Element"], Role]) -> Content:
-    """Return the content of an element; `role` says how inline elements become tags."""
-    return Content(*split_ends(pair(_pieces(element, role))))
+    """Return the content of an element; `role` says how inline elements become tags.
+
+    Indentation, that is white space with a line end, is one space unless xml:space preserves it.
+    """
+    content = pair(_pieces(element, role))
+    if inherited(element, SPACE) != "preserve":
+        content = tuple(
+            INDENTATION.sub(" ", part) if isinstance(part, str) else part for part in content
+        )
+    return Content(*split_ends(content))
 
 
 def _pieces(
