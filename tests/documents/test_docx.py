@@ -37,9 +37,8 @@ from xml_documents import (
 )
 
 from transduce.documents.docx import read
-from transduce.documents.docx_text import Writer, read_paragraph
+from transduce.documents.docx_text import read_paragraph
 from transduce.errors import BadInput
-from transduce.markup import Inline
 
 LIBREOFFICE = (Path(__file__).parent / "files" / "libreoffice.docx").read_bytes()
 BODY = "word/document.xml"
@@ -288,14 +287,6 @@ def test_form_controls_comments_and_formulas_are_named_as_left_alone(report: byt
         "1 formula(s)",
         "1 part(s) with comments",
     ]
-
-
-def test_an_element_without_content_is_written_by_itself() -> None:
-    xmlns = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-    element = etree.fromstring(f'<w:p xmlns:w="{xmlns}"><w:r><w:t>a</w:t></w:r></w:p>')
-    content: Inline = ("x  y",)
-    Writer(element, read_paragraph(element).format).write(content)
-    assert element[0][0].text == "x  y"
 
 
 def test_what_is_not_a_word_document_is_refused(report: bytes) -> None:

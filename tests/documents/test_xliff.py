@@ -278,3 +278,11 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         read(XLIFF_1, OPTIONS)
     with pytest.raises(MissingExtra, match="translating TMX documents needs lxml"):
         read_tmx(XLIFF_1, OPTIONS)
+
+
+def test_codes_form_pairs_only_inside_the_same_element() -> None:
+    text = (
+        b'<g id="1"><bpt id="2"/>a</g><ept id="2"/> <g id="3">b <bpt id="4"/>c<ept id="4"/></g> d'
+    )
+    data = XLIFF_1.replace(b"Copied</source>", text + b"</source>", 1).replace(b">Copied<", b"><")
+    assert "<1><2/>a</1><3/> <4>b <5>c</5></4> d" in sources(read, data)
