@@ -70,7 +70,7 @@ WEB = {
     *("uvicorn", "h11", "prometheus_client"),
 }
 OPTIONAL = {
-    *("ctranslate2", "matplotlib", "mtdata", "sacremoses", "sentencepiece", "sentencex"),
+    *("ctranslate2", "lxml", "matplotlib", "mtdata", "sacremoses", "sentencepiece", "sentencex"),
     *("tensorboard", "transformers", "triton", "yaml", "zstandard", *WEB),
 }
 # Modules that need an optional library are optional themselves: only each other may import them at
