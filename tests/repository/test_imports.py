@@ -70,13 +70,22 @@ WEB = {
     *("uvicorn", "h11", "prometheus_client"),
 }
 OPTIONAL = {
-    *("ctranslate2", "matplotlib", "mtdata", "sacremoses", "sentencepiece", "sentencex"),
+    *(
+        "ctranslate2",
+        "markdown_it",
+        "matplotlib",
+        "mtdata",
+        "sacremoses",
+        "sentencepiece",
+        "sentencex",
+    ),
     *("tensorboard", "transformers", "triton", "yaml", "zstandard", *WEB),
 }
 # Modules that need an optional library are optional themselves: only each other may import them at
 # module level. Some modules of the service work without the web libraries.
 NEEDS_TRITON = "transduce.model.ops.triton."
 NEEDS_WEB = "transduce.serving."
+NEEDS_MARKDOWN = "transduce.documents.markdown"
 WITHOUT_WEB = {"transduce.serving.limits", "transduce.serving.batching"}
 
 ROOT = Path(transduce.__file__).parent
@@ -140,6 +149,8 @@ def optional_group(name: str) -> str:
         return "web" if name != NEEDS_WEB.rstrip(".") else ""
     if library == "triton" or name.startswith(NEEDS_TRITON):
         return "triton"
+    if name.startswith(NEEDS_MARKDOWN):
+        return "markdown_it"
     return library if library in OPTIONAL else ""
 
 
