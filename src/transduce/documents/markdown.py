@@ -57,7 +57,8 @@ def read(data: bytes, options: DocumentOptions) -> Document:
     row, cursor = -1, 0
     for block in blocks:
         if block.type != "inline":
-            kinds = block.type
+            # The text of a heading that is underlined is read like that of a paragraph.
+            kinds = "paragraph" if block.markup in ("=", "-") else block.type
             continue
         if not block.map or not block.content.strip():
             continue
@@ -148,7 +149,8 @@ class _Block:
 
         def render() -> str:
             target = (*before, *target_of(unit), *after)
-            raw = write(target, lambda raw: self._is_right(raw, target))
+            raw = write(target, lambda raw: self._is_right(raw, target)).strip()
+            raw = raw or content[skipped:]
             raw = raw.replace("|", "\\|") if self.kind in ("th", "td") else self._safe(raw)
             return raw.replace("\n", end_of_line)
 

@@ -276,9 +276,11 @@ class Forms:
         numbers = [number for number, form in enumerate(self.of) if form == index]
         if 1 not in numbers or self.count == 1:
             return plural
-        # "One file" does not fit 21 files, which have the same form in some languages.
+        # "One file" does not fit 21 files, which have the same form in some languages, and Python
+        # allows no formats with fewer values.
         lacks_number = len(find_spans(singular)) < len(find_spans(plural))
-        return plural if lacks_number and numbers != [1] else singular
+        is_strict = numbers != [1] or "python-format" in entry.flag_names
+        return plural if lacks_number and is_strict else singular
 
 
 def _slots(entry: Entry, forms: Forms | None) -> Iterator[Slot]:
@@ -344,5 +346,9 @@ def _header(
     if changed != raw:
         part = Part(*header.block, [], lambda: changed)
         document.header.append(part)
-        document.parts.append(part)
+        if header.flags and header.flag_names <= {"fuzzy", ""} and not is_known:
+            # The header of a template is marked as fuzzy; msginit removes that, too.
+            start, stop = header.flags
+            document.header.append(Part(start, stop + len(end), [], str))
+        document.parts += document.header
     return Forms(forms) if needed and forms else None
