@@ -7,7 +7,6 @@ from markdown_it import MarkdownIt
 from text_documents import assert_unchanged, read, spoil_and_read, texts, translated, with_texts
 
 from transduce.documents.markdown_inline import Image
-from transduce.errors import BadInput
 from transduce.markup import Tag
 
 TEXT = """\
@@ -210,9 +209,10 @@ def test_an_image_keeps_its_place_in_a_translated_text() -> None:
     assert isinstance(next(part for part in text.source if isinstance(part, Tag)).data, Image)
 
 
-def test_very_long_lines_are_refused() -> None:
-    with pytest.raises(BadInput, match="the file: it has a line of more than 100,000 characters"):
-        read("markdown", "*" * 200_000)
+def test_very_long_blocks_are_left_alone() -> None:
+    document = read("markdown", "[^a" * 20_000 + "\n\ntext\n")
+    assert texts(document) == ["text"]
+    assert document.left_alone == ["1 block of more than 20,000 characters"]
 
 
 def test_deep_nesting_is_no_error() -> None:

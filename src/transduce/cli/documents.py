@@ -1,7 +1,7 @@
 """Documents and folders in `transduce translate`."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from transduce.errors import BadInput, UnsupportedFormat
 from transduce.markup import Inline
 from transduce.system.formatting import pluralize
 from transduce.system.progress import Progress
-from transduce.text.reading import STDIN, is_file_argument, path_exists
+from transduce.text.reading import STDIN, display_name, is_file_argument, path_exists
 
 if TYPE_CHECKING:
     from transduce.translation.translator import Translator
@@ -71,8 +71,14 @@ def _names(text: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
-def are_documents(arguments: Sequence[str], choices: DocumentChoices, *, as_text: bool) -> bool:
-    """Return whether to translate documents instead of lines."""
+def are_documents(
+    arguments: Sequence[str],
+    choices: DocumentChoices,
+    for_lines: Mapping[str, object],
+    *,
+    as_text: bool,
+) -> bool:
+    """Return whether to translate documents, and refuse options `for_lines` then."""
     given = choices.given()
     if as_text:
         if given:
@@ -87,6 +93,12 @@ def are_documents(arguments: Sequence[str], choices: DocumentChoices, *, as_text
                 "standard input and documents cannot be translated together: translate one of "
                 "them, and give standard input a --format"
             )
+        for name, value in for_lines.items():
+            if value not in (None, False):
+                raise BadInput(
+                    f"{name} is for lines of text, and {display_name(arguments[0])} is a document: "
+                    "leave the option out, or translate lines with --as-text"
+                )
         return True
     if given:
         raise BadInput(f"{given[0]} is for documents: the input is lines of text (see --format)")
@@ -110,30 +122,22 @@ def _is_document(argument: str) -> bool:
     return found is not None and found.name != "text"
 
 
-def refuse_options_for_lines(name: str, options: Sequence[tuple[str, object]]) -> None:
-    """Refuse options whose output or input has lines."""
-    for option_name, value in options:
-        if value not in (None, False):
-            raise BadInput(
-                f"{option_name} is for lines of text, and {name} is a document: "
-                "leave the option out, or translate lines with --as-text"
-            )
-
-
 def translate(
     run: Path,
     arguments: Sequence[str],
     choices: DocumentChoices,
-    out: str | None,
+    output: tuple[str | None, bool],
     load: Callable[[], "Translator"],
     progress: Progress,
-    *,
-    overwrite: bool,
     **options: Any,
 ) -> None:
-    """Translate documents and folders; raise an error at the end if any of them failed."""
+    """Translate documents and folders; raise an error at the end if any of them failed.
+
+    The output is a file or folder, and whether to overwrite files.
+    """
     from transduce.runs.folder import RunConfig
 
+    out, overwrite = output
     languages = RunConfig.load(run).languages
     document_options = choices.options(languages)
     planned = plan(

@@ -1,7 +1,8 @@
 """`transduce translate`."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,7 +150,7 @@ def translate(
     The search is the paper's: beam 4, alpha 0.6, output at most 50 subwords longer than the input.
     CTranslate2's stopping rule differs slightly.
     """
-    from transduce.cli import documents, lines, outputs
+    from transduce.cli import documents
     from transduce.system.progress import console_progress
 
     arguments, progress = inputs or ["-"], console_progress()
@@ -157,28 +158,33 @@ def translate(
         beam=search.beam, alpha=search.alpha, nbest=writing.nbest
     )
     _check_options(arguments, {*options, *(["split"] if reading.split else [])}, reading)
-    runs = [run, *(search.others or [])]
-    is_document = documents.are_documents(arguments, document, as_text=reading.as_text)
-    if is_document:
-        documents.refuse_options_for_lines(arguments[0], _options_for_lines(reading, writing))
+    are_documents = documents.are_documents(
+        arguments, document, _options_for_lines(reading, writing), as_text=reading.as_text
+    )
     options |= {
         "batch": machine.batch,
         "split": _choose_split(reading, progress),
         "tag": reading.tag,
     }
-    if is_document:
-        documents.translate(
-            run,
-            arguments,
-            document,
-            writing.out,
-            lambda: _load(runs, machine, sampling, progress),
-            progress,
-            overwrite=writing.overwrite,
-            **options,
-        )
-        return
-    options["align"] = writing.align
+    load = partial(_load, [run, *(search.others or [])], machine, sampling, progress)
+    if are_documents:
+        output = (writing.out, writing.overwrite)
+        documents.translate(run, arguments, document, output, load, progress, **options)
+    else:
+        _translate_lines(run, arguments, reading, writing, load, progress, **options)
+
+
+def _translate_lines(
+    run: Path,
+    arguments: list[str],
+    reading: InputOptions,
+    writing: OutputOptions,
+    load: Callable[[], "Translator"],
+    progress: Progress,
+    **options: Any,
+) -> None:
+    from transduce.cli import lines, outputs
+
     form = lines.form(
         nbest=writing.nbest is not None, given=reading.given is not None, json=writing.json
     )
@@ -187,8 +193,9 @@ def translate(
             arguments, reading.prefixes, reading.given, as_text=reading.as_text
         )
         paths = outputs.output_paths(writing.out, texts.sources, run, overwrite=writing.overwrite)
-        translator = _load(runs, machine, sampling, progress)
+        translator = load()
         bar = outputs.wants_bar(paths, arguments)
+        options["align"] = writing.align
         results = lines.results(translator, texts, reading.prefix, progress, bar=bar, **options)
         outputs.write(results, paths, form, progress)
 
@@ -207,15 +214,16 @@ def _check_options(arguments: list[str], options: set[str], reading: InputOption
             raise BadInput(f"{name} has one line for each line of a file: give one file to read")
 
 
-def _options_for_lines(reading: InputOptions, writing: OutputOptions) -> list[tuple[str, object]]:
-    return [
-        ("--nbest", writing.nbest),
-        ("--align", writing.align),
-        ("--json", writing.json),
-        ("--prefix", reading.prefix),
-        ("--prefixes", reading.prefixes),
-        ("--given", reading.given),
-    ]
+def _options_for_lines(reading: InputOptions, writing: OutputOptions) -> dict[str, object]:
+    """Return the options whose input or output has lines."""
+    return {
+        "--nbest": writing.nbest,
+        "--align": writing.align,
+        "--json": writing.json,
+        "--prefix": reading.prefix,
+        "--prefixes": reading.prefixes,
+        "--given": reading.given,
+    }
 
 
 def _choose_split(reading: InputOptions, progress: Progress) -> bool:

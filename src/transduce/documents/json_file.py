@@ -48,7 +48,7 @@ def read(data: bytes, options: DocumentOptions) -> Document:
     text = decode(data)
     document = TextDocument(text=text, marked=data.startswith(BYTE_ORDER_MARK))
     escape = _Escape(text)
-    programs = 0
+    programs, line, counted = 0, 1, 0
     for start, end, path in string_values(text):
         if options.keys and not any(_is_below(key, path) for key in options.keys):
             continue
@@ -56,7 +56,8 @@ def read(data: bytes, options: DocumentOptions) -> Document:
         if ICU.search(value):
             programs += 1
             continue
-        units, join = line_units(value, ".".join(path) or f"line {_line(text, start)}")
+        line, counted = line + text.count("\n", counted, start), start
+        units, join = line_units(value, f"line {line:,}" + (f" ({path[-1]})" if path else ""))
         if units and _is_valid(value):
             document.add(start, end, units, _rendering(join, text[start:end], escape))
     if options.keys and not document.units and not programs:

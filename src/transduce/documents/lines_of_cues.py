@@ -24,10 +24,8 @@ def wrap(content: Inline, width: int) -> list[Inline]:
     text = inline_text(content)
     if width_of(text) <= width:
         return [content]
-    breaks = [position for position, letter in enumerate(text) if letter == " "]
-    breaks = [
-        position for position in breaks if text[:position].strip() and text[position:].strip()
-    ]
+    begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    breaks = [position for position in range(begin, end) if text[position] == " "]
     gap = 1
     if not breaks and _is_wide(text):
         gap = 0

@@ -28,7 +28,7 @@ from transduce.system.formatting import pluralize
 FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\r?\n(?s:.*?)^\1[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
 # Marks at the beginning of a block that are text for CommonMark: footnotes, tasks, alerts.
 MARKS = re.compile(r"\[\^[^\]\s]{1,100}\]:\s*|\[[ xX]\]\s+|\[![A-Za-z]+\]\s*")
-LONGEST_LINE = 100_000  # characters; markdown-it takes quadratic time for some long lines
+LONGEST = 20_000  # characters of a block; markdown-it takes quadratic time for some
 Place = Callable[[int], int]  # from a position in a block's content to that in the file
 
 
@@ -44,8 +44,6 @@ def read(data: bytes, options: DocumentOptions) -> Document:
         (start + match.start(), match[1])
         for match in re.finditer(r"([^\r\n]*)(?:\r\n|\r|\n|\Z)", text[start:])
     ]
-    if any(len(line) > LONGEST_LINE for _, line in lines):
-        raise BadInput(f"it has a line of more than {LONGEST_LINE:,} characters")
     parser = make_parser()
     env: dict[str, Any] = {}
     try:
@@ -53,7 +51,8 @@ def read(data: bytes, options: DocumentOptions) -> Document:
     except RecursionError:
         raise BadInput("its elements are nested too deeply") from None
     offset = text.count("\n", 0, start)
-    kinds, lost = "", 0
+    end_of_line = line_end(text)
+    kinds, lost, long = "", 0, 0
     row, cursor = -1, 0
     for block in blocks:
         if block.type != "inline":
@@ -61,6 +60,9 @@ def read(data: bytes, options: DocumentOptions) -> Document:
             kinds = "paragraph" if block.markup in ("=", "-") else block.type
             continue
         if not block.map or not block.content.strip():
+            continue
+        if len(block.content) > LONGEST:
+            long += 1
             continue
         if kinds in ("th_open", "td_open"):
             cursor = cursor if block.map[0] == row else 0
@@ -72,18 +74,22 @@ def read(data: bytes, options: DocumentOptions) -> Document:
             lost += 1
             continue
         where = f"line {offset + block.map[0] + 1:,}"
-        block_of = _Block(document, parser, env, kinds.removesuffix("_open"), where)
+        block_of = _Block(document, parser, env, kinds.removesuffix("_open"), end_of_line, where)
         block_of.add(block.content, place, lines, block.map[0])
-    _describe(document, blocks, lost)
+    _describe(document, blocks, lost, long)
     return document
 
 
-def _describe(document: Document, blocks: list[Any], lost: int) -> None:
+def _describe(document: Document, blocks: list[Any], lost: int, long: int) -> None:
     html = sum(block.type == "html_block" for block in blocks)
     if html:
         document.left_alone.append(pluralize(html, "HTML block"))
     if lost:
         document.left_alone.append(pluralize(lost, "block") + " with unusual white space")
+    if long:
+        document.left_alone.append(
+            f"{pluralize(long, 'block')} of more than {LONGEST:,} characters"
+        )
 
 
 def _place(lines: list[tuple[int, str]], first: int, content: str) -> Place | None:
@@ -121,10 +127,16 @@ class _Block:
     """A block of a document, which is added as one unit and those of its images."""
 
     def __init__(
-        self, document: TextDocument, parser: MarkdownIt, env: dict[str, Any], kind: str, where: str
+        self,
+        document: TextDocument,
+        parser: MarkdownIt,
+        env: dict[str, Any],
+        kind: str,
+        end_of_line: str,
+        where: str,
     ) -> None:
         self.document, self.parser, self.env = document, parser, env
-        self.kind, self.where = kind, where
+        self.kind, self.end_of_line, self.where = kind, end_of_line, where
 
     def add(self, content: str, place: Place, lines: list[tuple[int, str]], first: int) -> None:
         """Add the block, whose content is in these lines of the file."""
@@ -145,7 +157,7 @@ class _Block:
         if "\n" in content:
             second = place(content.index("\n") + 1)
             prefix = self.document.text[lines[first + 1][0] : second]
-        end_of_line = line_end(self.document.text) + prefix
+        end_of_line = self.end_of_line + prefix
 
         def render() -> str:
             target = (*before, *target_of(unit), *after)

@@ -32,6 +32,7 @@ def make_parser() -> MarkdownIt:
     """Return a parser of CommonMark with tables; its inline tokens say where they are."""
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     parser.disable(["fragments_join", "text_join"])
+    parser.core.ruler.disable(["inline"])  # done for each block by `pieces_of`
     rules = zip(
         parser.inline.ruler.get_active_rules(), parser.inline.ruler.getRules(""), strict=True
     )

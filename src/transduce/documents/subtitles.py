@@ -74,8 +74,9 @@ def read(data: bytes, options: DocumentOptions) -> Document:
         raise BadInput(
             "it has no subtitle: expected a line of times such as 00:00:01,000 --> 00:00:02,500"
         )
+    end = line_end(text)
     for group in _sentences(cues):
-        _add(document, group, options.width, is_web=is_web)
+        _add(document, group, options.width, end, is_web=is_web)
     document.parts.sort(key=lambda part: part.start)
     return document
 
@@ -213,7 +214,7 @@ def _continues(left: Cue, right: Cue) -> bool:
     )
 
 
-def _add(document: TextDocument, group: list[Cue], width: int, *, is_web: bool) -> None:
+def _add(document: TextDocument, group: list[Cue], width: int, end: str, *, is_web: bool) -> None:
     """Add the units of a cue, or of several cues of the same sentence."""
     if len(group) > 1:
         texts = [inline_text(cue.speeches[0].content) for cue in group]
@@ -227,12 +228,10 @@ def _add(document: TextDocument, group: list[Cue], width: int, *, is_web: bool) 
             if speech.unit is None and has_words(inline_text(speech.content)):
                 speech.unit = Unit(speech.content, f"cue {cue.number:,}")
                 document.units.append(speech.unit)
-        _add_cue(document, cue, width, is_web=is_web)
+        _add_cue(document, cue, width, end, is_web=is_web)
 
 
-def _add_cue(document: TextDocument, cue: Cue, width: int, *, is_web: bool) -> None:
-    end = line_end(document.text)
-
+def _add_cue(document: TextDocument, cue: Cue, width: int, end: str, *, is_web: bool) -> None:
     def render() -> str:
         most = 2 if len(cue.speeches) == 1 else 1
         lines = []

@@ -65,7 +65,10 @@ def plan(
     for path in inputs:
         if path.is_dir():
             if target is None:
-                raise BadInput(f"{path} is a folder: give a folder for its translations with --out")
+                raise BadInput(
+                    f"{path} is a folder: expected a text file or a document, or the option --out "
+                    "with a folder for the translations"
+                )
             _plan_folder(planned, path, target, languages, format_name)
             continue
         chosen = find_format(str(path), _head(path), format_name) or FORMATS["text"]
