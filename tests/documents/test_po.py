@@ -72,6 +72,11 @@ def test_messages_without_a_translation_and_fuzzy_ones_are_units() -> None:
     assert texts(read("po", MESSAGES, overwrite=True)) == ["Open", "Close %s", "Close"]
 
 
+def test_flags_of_obsolete_messages_are_not_those_of_the_next() -> None:
+    text = '#, fuzzy\n#~ msgid "Old"\n#~ msgstr "Alt"\n\nmsgid "New"\nmsgstr "Neu"\n'
+    assert texts(read("po", HEADER + text)) == []
+
+
 def test_filled_messages_are_fuzzy_and_all_else_stays() -> None:
     result = translated("po", MESSAGES, lambda text: text.replace("Close", "Schließen"))
     assert result == MESSAGES.replace("Datei schließen", "Schließen %s").replace(

@@ -171,6 +171,26 @@ def test_a_translation_is_divided_in_proportion() -> None:
     assert f"{short} {long}" == text
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "begin", "count"),
+    [
+        ("He left", "before noon", "02,500", 1),
+        ("He left,", "Anna stayed", "02,500", 1),
+        ("He left.", "iPhones rang", "02,500", 2),
+        ("He left", "Anna stayed", "02,500", 2),
+        ("He left", "before noon", "09,000", 2),
+        ("He left", "- before noon", "02,500", 2),
+        ("♪ He left ♪", "♪ before noon ♪", "02,500", 2),
+    ],
+)
+def test_only_parts_of_the_same_sentence_are_joined(
+    first: str, second: str, begin: str, count: int
+) -> None:
+    srt = f"1\n00:00:01,000 --> 00:00:02,400\n{first}\n\n"
+    srt += f"2\n00:00:{begin} --> 00:00:10,000\n{second}\n"
+    assert len(read("srt", srt).units) == count
+
+
 def test_text_without_subtitles_is_refused() -> None:
     with pytest.raises(BadInput, match="the file: it has no subtitle: expected a line of times"):
         read("srt", "Two dogs run.\n")
