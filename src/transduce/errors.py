@@ -39,9 +39,10 @@ class BadInput(TransduceError):
 class UnsupportedFormat(BadInput):
     """A document is not plain text, and its format is not supported."""
 
-    def __init__(self, message: str, *, binary: bool = False) -> None:
+    def __init__(self, message: str, *, binary: bool = False, document: str = "") -> None:
         super().__init__(message)
         self.binary = binary  # not readable as lines of text
+        self.document = document  # its name for `transduce translate --format`
 
 
 class BadSetting(TransduceError):

@@ -42,6 +42,7 @@ USES = {
     "recipes show": ["pocket"],
     "data list": [],
     "data get": ["pocket", "--out", "OUT"],
+    "data terms": ["EN", "DE", "--out", "OUT"],
     "bench train": ["EN", "DE", "--peer", "none"],
     "bench translate": ["RUN", "EN", "--peer", "none"],
     "paper table1": ["--n", "16", "--d", "16"],

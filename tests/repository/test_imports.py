@@ -43,8 +43,8 @@ TABLE = {
     "system",
     "interop.importing": "checkpoints config errors interop.dictionary interop.marian runs "
     "settings subwords system text",
-    "translation": "batching checkpoints config decoding errors glossary interop.export markup model "
-    "runs subwords system text translation.types",
+    "translation": "batching checkpoints config decoding errors glossary interop.export markup "
+    "model runs subwords system text translation.types",
     "recipes": "config datasets errors presets settings system text",
     "workflows": "config corpus errors evaluation presets recipes runs settings system text "
     "training translation",
@@ -52,7 +52,8 @@ TABLE = {
     "translation translation.types",
     "pages": "",
     "inspection": "batching errors model pages runs subwords system translation translation.types",
-    "serving": "config documents errors glossary inspection markup pages runs system text translation translation.types",
+    "serving": "config documents errors glossary inspection markup pages runs system text "
+    "translation translation.types",
     "bench": "batching checkpoints config corpus errors evaluation interop.export model "
     "model.positions presets runs subwords system text training translation",
     "experiments": "batching bench checkpoints config corpus datasets errors evaluation inspection "
@@ -70,13 +71,23 @@ WEB = {
     *("uvicorn", "h11", "prometheus_client"),
 }
 OPTIONAL = {
-    *("ctranslate2", "lxml", "matplotlib", "mtdata", "sacremoses", "sentencepiece", "sentencex"),
+    *(
+        "ctranslate2",
+        "lxml",
+        "markdown_it",
+        "matplotlib",
+        "mtdata",
+        "sacremoses",
+        "sentencepiece",
+        "sentencex",
+    ),
     *("tensorboard", "transformers", "triton", "yaml", "zstandard", *WEB),
 }
 # Modules that need an optional library are optional themselves: only each other may import them at
 # module level. Some modules of the service work without the web libraries.
 NEEDS_TRITON = "transduce.model.ops.triton."
 NEEDS_WEB = "transduce.serving."
+NEEDS_MARKDOWN = "transduce.documents.markdown"
 WITHOUT_WEB = {"transduce.serving.limits", "transduce.serving.batching"}
 
 ROOT = Path(transduce.__file__).parent
@@ -140,6 +151,8 @@ def optional_group(name: str) -> str:
         return "web" if name != NEEDS_WEB.rstrip(".") else ""
     if library == "triton" or name.startswith(NEEDS_TRITON):
         return "triton"
+    if name.startswith(NEEDS_MARKDOWN):
+        return "markdown_it"
     return library if library in OPTIONAL else ""
 
 

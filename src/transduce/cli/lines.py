@@ -3,13 +3,13 @@
 import itertools
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from transduce.cli.remarks import Remarks
 from transduce.errors import BadInput
 from transduce.system.formatting import pluralize
 from transduce.system.progress import Progress, Silent
@@ -19,12 +19,6 @@ from transduce.translation.translation import Candidate, Translation
 from transduce.translation.translator import Translator
 
 SCORED = 1000  # number of given translations to score at once
-
-REMARKS = {
-    "aligned": "with spans that the model did not copy: placed by word alignment, see --json",
-    "lost": "without the translation of a term: see --json",
-    "flagged": "flagged by the guard: see --json",
-}
 
 Form = Callable[[int, Translation], Iterable[str]]  # the output lines of translation n
 
@@ -148,38 +142,25 @@ def translate_lines(
 ) -> Iterator[Translation]:
     """Translate the lines of an input as they arrive, with their prefixes."""
     lines, ready = source.lines()
-    counts = Counter[str]()
+    remarks, cut = Remarks("line"), 0
     shown = progress if bar else Silent()
     with shown.track("translating", source.count, "lines") as advance:
         for translation in translator.stream(
             lines, prefixes=prefixes, ready=ready, advance=advance, **options
         ):
-            counts.update(_remarks(translation))
+            cut += translation.cut
+            remarks.add(translation)
             yield translation
     if isinstance(prefixes, _Prefixes):
         prefixes.end()
-    if cut := counts["cut"]:
+    if cut:
         progress.say(
             f"{cut:,} line{' was' if cut == 1 else 's were'} longer than the model's "
             f"{translator.config.model.max_len:,} subwords: cut, translated in parts and joined"
             + ("" if options.get("split") else "; without --no-split, sentences are kept together")
         )
 
-    for name, remark in REMARKS.items():
-        if counts[name]:
-            progress.say(f"{pluralize(counts[name], 'line')} {remark}")
-
-
-def _remarks(translation: Translation) -> Iterator[str]:
-    """Yield what is worth knowing about a translation; see `REMARKS`."""
-    if translation.cut:
-        yield "cut"
-    if any(span.placed == "aligned" for span in translation.spans):
-        yield "aligned"
-    if not all(term.found for term in translation.terms):
-        yield "lost"
-    if translation.flags:
-        yield "flagged"
+    remarks.report(progress)
 
 
 def score_lines(

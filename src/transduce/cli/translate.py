@@ -1,11 +1,13 @@
 """`transduce translate`."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from transduce.cli.declaring import argument, flag, option, option_group
+from transduce.cli.documents import DocumentChoices
 from transduce.cli.options import EngineOptions, TrainedRun, without_none
 from transduce.errors import BadInput, MissingExtra, UnsupportedFormat
 from transduce.system.progress import Progress
@@ -19,6 +21,9 @@ transduce translate runs/en-de test.en > out.de
 cat test.en | transduce translate runs/en-de
 transduce translate runs/en-de book.txt.gz --out book.de
 transduce translate runs/en-de a.en b.en --out translated/
+transduce translate runs/en-de letter.docx --out letter.de.docx
+transduce translate runs/en-de docs/ --out docs-de/
+transduce translate runs/en-de prices.csv --columns name,description --out prices.de.csv
 transduce translate runs/en-de test.en --no-split | transduce score - test.de
 transduce translate runs/en-de test.en --beam 8 --nbest 3
 transduce translate runs/en-de test.en --json --align
@@ -44,8 +49,7 @@ class InputOptions:
         show_default=False,
     )
     as_text: bool = flag(
-        "Translate every line of a file, even if it looks like HTML, subtitles or another "
-        "format that is refused.",
+        "Translate every line of a file, even if it is HTML, subtitles or another document.",
         "--as-text",
     )
     prefix: str | None = option("Words that every translation begins with.")
@@ -168,25 +172,28 @@ class MachineOptions(EngineOptions):
 def translate(
     run: TrainedRun,
     inputs: list[str] | None = argument(
-        "Text files (plain, gz, xz, zst) or text in quotes; - is standard input. Default: -.",
+        "Text files (plain, gz, xz, zst), documents, folders of documents, or text in quotes; "
+        "- is standard input. Default: -.",
         default=None,
         metavar="[FILE|TEXT]...",
     ),
     *,
     reading: InputOptions,
     writing: OutputOptions,
+    document: DocumentChoices,
     checks: TextOptions,
     search: SearchOptions,
     sampling: SamplingOptions,
     machine: MachineOptions,
 ) -> None:
-    """Translate text line by line: line n of the output translates line n of the input.
+    """Translate text line by line, or documents: Word, HTML, XLIFF, TMX, PO, subtitles and others.
 
+    Line n of the output translates line n of the input. Documents keep their form.
     A line may have several sentences. Lines from a pipe are translated as they arrive.
     The search is the paper's: beam 4, alpha 0.6, output at most 50 subwords longer than the input.
     CTranslate2's stopping rule differs slightly.
     """
-    from transduce.cli import lines, outputs
+    from transduce.cli import documents
     from transduce.system.progress import console_progress
 
     arguments, progress = inputs or ["-"], console_progress()
@@ -194,14 +201,35 @@ def translate(
         beam=search.beam, alpha=search.alpha, nbest=writing.nbest
     )
     _check_options(arguments, {*options, *(["split"] if reading.split else [])}, reading)
+    are_documents = documents.are_documents(
+        arguments, document, _options_for_lines(reading, writing), as_text=reading.as_text
+    )
     options |= {
         "batch": machine.batch,
         "split": _choose_split(reading, progress),
-        "align": writing.align,
         "tag": reading.tag,
     }
     if reading.given is None:
         options |= checks.chosen()
+    load = partial(_load, [run, *(search.others or [])], machine, sampling, progress)
+    if are_documents:
+        output = (writing.out, writing.overwrite)
+        documents.translate(run, arguments, document, output, load, progress, **options)
+    else:
+        _translate_lines(run, arguments, reading, writing, load, progress, **options)
+
+
+def _translate_lines(
+    run: Path,
+    arguments: list[str],
+    reading: InputOptions,
+    writing: OutputOptions,
+    load: Callable[[], "Translator"],
+    progress: Progress,
+    **options: Any,
+) -> None:
+    from transduce.cli import lines, outputs
+
     form = lines.form(
         nbest=writing.nbest is not None, given=reading.given is not None, json=writing.json
     )
@@ -210,8 +238,9 @@ def translate(
             arguments, reading.prefixes, reading.given, as_text=reading.as_text
         )
         paths = outputs.output_paths(writing.out, texts.sources, run, overwrite=writing.overwrite)
-        translator = _load([run, *(search.others or [])], machine, sampling, progress)
+        translator = load()
         bar = outputs.wants_bar(paths, arguments)
+        options["align"] = writing.align
         results = lines.results(translator, texts, reading.prefix, progress, bar=bar, **options)
         outputs.write(results, paths, form, progress)
 
@@ -230,6 +259,18 @@ def _check_options(arguments: list[str], options: set[str], reading: InputOption
             raise BadInput(f"{name} has one line for each line of a file: give one file to read")
 
 
+def _options_for_lines(reading: InputOptions, writing: OutputOptions) -> dict[str, object]:
+    """Return the options whose input or output has lines."""
+    return {
+        "--nbest": writing.nbest,
+        "--align": writing.align,
+        "--json": writing.json,
+        "--prefix": reading.prefix,
+        "--prefixes": reading.prefixes,
+        "--given": reading.given,
+    }
+
+
 def _choose_split(reading: InputOptions, progress: Progress) -> bool:
     """Return whether to split lines; if the splitter is missing, say so or refuse --split."""
     from transduce.text.splitting import MISSING, is_installed
@@ -244,10 +285,15 @@ def _choose_split(reading: InputOptions, progress: Progress) -> bool:
 
 @contextlib.contextmanager
 def _offering_as_text() -> Iterator[None]:
-    """Mention --as-text in the error about an unsupported format."""
+    """Mention --format or --as-text in the error about a document."""
     try:
         yield
     except UnsupportedFormat as error:
+        if error.document:
+            raise BadInput(
+                f"{str(error).partition(':')[0]}: --format {error.document} translates it as a "
+                "document, --as-text its lines"
+            ) from None
         if error.binary:
             raise
         raise BadInput(f"{error}; --as-text translates its lines as they are") from None

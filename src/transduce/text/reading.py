@@ -210,10 +210,15 @@ def _text(path: str | Path, stream: BinaryIO, *, as_text: bool) -> Iterator[byte
     head = next(blocks, b"")
     format_ = unsupported.format_of_content(head) or unsupported.format_of_name(path)
     if format_ is not None:
+        reads = (
+            "which is not read as lines"
+            if format_.document
+            else "which transduce does not read yet"
+        )
         raise UnsupportedFormat(
-            f"{display_name(path)} is {format_.name}, which transduce does not read yet: "
-            f"{format_.advice}",
+            f"{display_name(path)} is {format_.name}, {reads}: {format_.advice}",
             binary=format_.binary,
+            document=format_.document,
         )
     return itertools.chain([head], blocks) if head else iter(())
 

@@ -1,4 +1,7 @@
-"""Document formats that are not plain text: recognised by content or suffix, and refused."""
+"""Document formats that are not plain text: recognised by content or suffix.
+
+Commands that read lines refuse them. `transduce translate` translates those with a `document`.
+"""
 
 import re
 from dataclasses import dataclass
@@ -14,19 +17,26 @@ PANDOC = "extract its text first, for example with pandoc --to plain --wrap none
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format that is not supported, and what to do instead."""
+    """A format that is not plain text, and what to do where lines are expected."""
 
     name: str
     advice: str = LINES
     binary: bool = False  # not readable as lines of text
+    document: str = ""  # its name in transduce.documents.formats; empty if it is not supported
 
 
-SUBTITLES, WEBVTT = Format("SubRip subtitles", CUES), Format("WebVTT subtitles", CUES)
-HTML, XML = Format("HTML", PANDOC), Format("XML")
-TMX, XLIFF, PO = Format("TMX", PAIRS), Format("XLIFF", PAIRS), Format("gettext PO", PAIRS)
-JSON, YAML = Format("JSON"), Format("YAML")
-CSV = Format("CSV", PAIRS)
-WORD = Format("a Word document", PANDOC, binary=True)
+SUBTITLES = Format("SubRip subtitles", CUES, document="srt")
+WEBVTT = Format("WebVTT subtitles", CUES, document="vtt")
+HTML, XML = Format("HTML", PANDOC, document="html"), Format("XML")
+TMX = Format("TMX", PAIRS, document="tmx")
+XLIFF = Format("XLIFF", PAIRS, document="xliff")
+PO = Format("gettext PO", PAIRS, document="po")
+JSON, JSON_LINES = Format("JSON", document="json"), Format("JSON lines", document="jsonl")
+YAML = Format("YAML")
+CSV = Format("CSV", PAIRS, document="csv")
+MARKDOWN = Format("Markdown", PANDOC, document="markdown")
+WORD = Format("a Word document", PANDOC, binary=True, document="docx")
+OLD_OFFICE = Format("an old Office document", PANDOC, binary=True)
 OPEN_DOCUMENT = Format("an OpenDocument file", PANDOC, binary=True)
 SHEET = Format("a spreadsheet", PAIRS, binary=True)
 SLIDES = Format("a presentation", binary=True)
@@ -45,15 +55,17 @@ BY_SUFFIX = {
     "tmx": TMX,
     **dict.fromkeys(("xliff", "xlf", "sdlxliff"), XLIFF),
     **dict.fromkeys(("po", "pot"), PO),
-    **dict.fromkeys(("json", "jsonl", "ndjson"), JSON),
+    **dict.fromkeys(("jsonl", "ndjson"), JSON_LINES),
+    "json": JSON,
     "ipynb": Format("a Jupyter notebook"),
     **dict.fromkeys(("yaml", "yml"), YAML),
     "csv": CSV,
-    **dict.fromkeys(("md", "markdown"), Format("Markdown", PANDOC)),
+    **dict.fromkeys(("md", "markdown"), MARKDOWN),
     "rst": Format("reStructuredText", PANDOC),
     "tex": Format("LaTeX", PANDOC),
     **dict.fromkeys(("properties", "strings", "resx"), Format("a file of program messages")),
-    **dict.fromkeys(("docx", "doc"), WORD),
+    "docx": WORD,
+    "doc": OLD_OFFICE,
     "odt": OPEN_DOCUMENT,
     **dict.fromkeys(("xlsx", "xls", "ods", "parquet"), SHEET),
     **dict.fromkeys(("pptx", "ppt", "odp"), SLIDES),
@@ -74,7 +86,7 @@ BY_CONTENT = [
     (rb"PK\x03\x04.*?xl/", SHEET),
     (rb"PK\x03\x04.*?ppt/", SLIDES),
     (rb"PK\x03\x04|7z\xbc\xaf\x27\x1c|Rar!\x1a\x07|.{257}ustar", ARCHIVE),
-    (rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", Format("an old Office document", PANDOC, binary=True)),
+    (rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", OLD_OFFICE),
     (rb"BZh[1-9]1AY&SY", BZIP2),
     (rb"\{\\rtf\d", RTF),
     (rb"WEBVTT\s", WEBVTT),

@@ -1,0 +1,43 @@
+"""What `transduce translate` says at the end about spans, terms and doubtful translations."""
+
+from collections import Counter
+
+from transduce.system.formatting import pluralize
+from transduce.system.progress import Progress
+from transduce.translation.translation import Translation
+
+SHOWN = 3  # examples of each
+REMARKS = {
+    "aligned": "with spans that the model did not copy, placed by word alignment",
+    "lost": "without the translation of a term",
+    "flagged": "flagged by the guard",
+}
+
+
+class Remarks:
+    """Counts the translations that are worth a look, with a few examples."""
+
+    def __init__(self, unit: str) -> None:
+        """Count lines or texts."""
+        self.unit = unit
+        self.counts = Counter[str]()
+        self.examples: dict[str, list[str]] = {name: [] for name in REMARKS}
+
+    def add(self, translation: Translation) -> None:
+        """Count a translation."""
+        aligned = [span.text for span in translation.spans if span.placed == "aligned"]
+        lost = [f"{term.source} = {term.target}" for term in translation.terms if not term.found]
+        flags = [f"{flag.kind}, {flag.detail}" for flag in translation.flags]
+        for name, details in (("aligned", aligned), ("lost", lost), ("flagged", flags)):
+            if details:
+                self.counts[name] += 1
+                if len(self.examples[name]) < SHOWN:
+                    self.examples[name].append(f"{translation.text:.60} ({details[0]:.60})")
+
+    def report(self, progress: Progress) -> None:
+        """Print the counts, each with its first examples."""
+        for name, remark in REMARKS.items():
+            if count := self.counts[name]:
+                progress.say(f"{pluralize(count, self.unit)} {remark}:")
+                for example in self.examples[name]:
+                    progress.say(f"  {example}")
