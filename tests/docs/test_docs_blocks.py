@@ -18,7 +18,7 @@ from conftest import LEARNT, CommandLine, threads_kept, tiny_pairs, write_pairs
 from doc_reader import FEW, SMALL, Reader
 
 import transduce
-from doc_blocks import ELSEWHERE, PAGES, RUN, SHOWN, Block, blocks, stages
+from doc_blocks import ROOT, ELSEWHERE, PAGES, RUN, SHOWN, Block, blocks, stages
 from opus import write_opus
 from pages import api, commands
 from treebank import trees, write
@@ -70,6 +70,7 @@ def folder(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "begin.de").write_text("der\nder\nder\n", encoding="utf-8")
     for stem, count in (("train", 60), ("dev", 4), ("test", 4)):
         write(tmp_path / f"{stem}.trees", trees(count))
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

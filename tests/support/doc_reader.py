@@ -119,7 +119,7 @@ class Reader:
             out = self.folder / words[words.index("--out") + 1]
             assert out.exists(), where
             if out.suffix in (".svg", ".png", ".pdf", ".html"):
-                assert out.stat().st_size > 1000, where
+                assert out.stat().st_size > 500, where
 
 
 def shorten(words: list[str]) -> list[str]:
