@@ -105,6 +105,17 @@ def test_a_term_that_the_second_search_lacks_too_is_reported() -> None:
     assert not translation.terms[0].found
 
 
+def test_terms_that_a_search_loses_are_required_in_the_next() -> None:
+    glossary = Glossary.of({"dogs": "Wauwaus", "man": "Herr"})
+    source = "Two dogs see a man."
+    outputs = ["Zwei Hunde sehen einen Herr.", "Zwei Wauwaus.", "Zwei Wauwaus sehen einen Herr."]
+    translate, engine = translator({source: outputs})
+    (translation,) = translate.translate([source], glossary=glossary)
+    assert translation.text == outputs[-1]
+    assert [term.found for term in translation.terms] == [True, True]
+    assert len(engine.searched) == 3
+
+
 def test_flagged_outputs_are_only_searched_again_if_asked_for() -> None:
     loop = "Zwei Hunde Hunde Hunde Hunde laufen."
     for guard, expected in (("off", loop), ("flag", loop), ("retry", "Zwei Hunde laufen.")):

@@ -20,7 +20,7 @@ from transduce.translation.guard import Flag, check, retry_settings
 from transduce.translation.model_input import Mode
 from transduce.translation.outputs import Output, read_output, spans_survive
 from transduce.translation.segments import SegmentedText, Segmenter, Sentence
-from transduce.translation.types import Hypothesis, Ints, Job
+from transduce.translation.types import Hypothesis, Ints, Job, Required
 
 T = TypeVar("T")
 Pair = tuple[SegmentedText, Sentence]
@@ -124,8 +124,8 @@ class Rounds:
         attempt = sentence.attempts[-1]
         attempt.lost = missing(sentence.terms, output.text)
         attempt.flags = self._flags(sentence, output)
-        if attempt.lost and not attempt.required and len(attempt.segments) == 1:
-            required = tuple(self._alternatives(match, sentence) for match in attempt.lost)
+        required = self._required(sentence)
+        if attempt.lost and required != attempt.required and len(attempt.segments) == 1:
             sentence.attempts.append(attempt.again(required=required))
             return True
         if self.guard != "retry" or not attempt.flags:
@@ -150,6 +150,16 @@ class Rounds:
             tokens=sum(len(hypothesis.tokens) + 1 for hypothesis in best),
             languages=self.segmenter.config.languages,
         )
+
+    def _required(self, sentence: Sentence) -> Required:
+        """Return the phrases of all terms that any attempt lost.
+
+        A term that occurs twice is required twice, and an output that has one term may lose another
+        that the first output had.
+        """
+        lost = {match.entry.target for each in sentence.attempts for match in each.lost}
+        terms = [match for match in sentence.terms if match.entry.target in lost]
+        return tuple(self._alternatives(match, sentence) for match in terms)
 
     def _alternatives(self, match: Match, sentence: Sentence) -> tuple[tuple[int, ...], ...]:
         """Return the ids of a term's translation, capitalised too where a sentence begins."""
