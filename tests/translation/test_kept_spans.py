@@ -117,3 +117,18 @@ def test_candidates_with_spans_have_alignments_of_whole_words() -> None:
     assert links
     assert all(source < len(text.split()) for source, _ in links)
     assert all(target < len(translation.text.split()) for _, target in links)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_private_use_characters_stay(keep: bool) -> None:
+    for text in ("\U000f0000", "Two \U000f0000 dogs \U000f0003 run."):
+        (translation,) = translators[False].translate([text], keep=keep, extra=5)
+        assert [c for c in translation.text if c >= "\U000f0000"] == [
+            c for c in text if c >= "\U000f0000"
+        ]
+
+
+def test_a_translation_of_spans_alone_begins_with_its_prefix() -> None:
+    (translation,) = translators[False].translate(["{x}"], prefixes=["Zwei"], extra=5)
+    assert "Zwei" in translation.text
+    assert "{x}" in translation.text
