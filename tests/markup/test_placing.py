@@ -1,7 +1,10 @@
 """Tags and spans are placed once each, nested, whatever the alignment is."""
 
 import re
+import time
+import unicodedata
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -129,3 +132,26 @@ def test_a_copied_text_keeps_its_tags_where_they_were(content: Inline) -> None:
     around = {e.opening.key: again.text[e.start : e.end] for e in again.elements}
     for e in protected.elements:
         assert protected.text[e.start : e.end].strip() in around[e.opening.key]
+
+
+@pytest.mark.parametrize("word", ["किताब", "ภาษาไทย", "كِتَاب", "e\u0301te\u0301"])
+def test_a_mark_belongs_to_what_it_follows(word: str) -> None:
+    starts = {start for start, _ in units(word)}
+    assert starts.isdisjoint(
+        i for i, letter in enumerate(word) if unicodedata.category(letter).startswith("M")
+    )
+
+
+def test_a_unit_of_chinese_is_a_character() -> None:
+    assert len(units("你好。")) == 3
+
+
+def test_thousands_of_tags_are_placed_fast() -> None:
+    protected = protect("<b>dogs</b> run " * 3_000, SpanRules())
+    words = range(len(units(protected.text)))
+    start = time.process_time()
+    content = place_tags(Aligned(protected.text, protected.text, words), protected)
+    assert time.process_time() - start < 3
+    assert (
+        "".join(p if isinstance(p, str) else p.data for p in content).count("<b>dogs</b>") == 3000
+    )

@@ -1,9 +1,12 @@
 """Protected spans are found in running text, and ordinary words are not taken for spans."""
 
+import time
+
 import pytest
 
 from transduce.errors import BadInput
 from transduce.markup import SpanRules, find_spans
+from transduce.markup.protected import protect
 
 
 def found(text: str, rules: SpanRules | None = None) -> list[str]:
@@ -65,3 +68,19 @@ def test_a_pattern_that_cannot_be_used_is_refused() -> None:
         SpanRules(["("])
     with pytest.raises(BadInput, match="matches the empty text"):
         SpanRules(["x*"])
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["`", "a.", "<!-- ", "%0", "%" + "0" * 9_999, "\U000f0001", "{x} ", "a::", "a+b.", "<b></i>"],
+)
+def test_long_hostile_text_takes_linear_time(part: str) -> None:
+    text = part * (20_000 // len(part))
+    start = time.process_time()
+    protect(text, SpanRules(words=["a"]))
+    assert time.process_time() - start < 1.5
+
+
+def test_trailing_brackets_are_counted() -> None:
+    assert found("(see http://x.org/a(b))") == ["http://x.org/a(b)"]
+    assert found("http://x.org/" + ")" * 50_000) == ["http://x.org/"]

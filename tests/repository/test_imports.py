@@ -21,7 +21,7 @@ TABLE = {
     "presets": "config errors",
     "text": "errors system",
     "subwords": "errors system",
-    "markup": "errors",
+    "markup": "errors text",
     "glossary": "errors markup system text",
     "documents": "errors markup system text",
     "datasets": "errors settings system text",

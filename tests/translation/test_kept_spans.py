@@ -1,16 +1,26 @@
 """Every span and tag of a text is in its translation once, whatever the model writes."""
 
+import dataclasses
+import time
 from collections import Counter
+from collections.abc import Sequence
+from typing import NoReturn
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from untrained_translator import untrained_translator
 
+from transduce import Translator
+from transduce.config import ModelConfig
+from transduce.errors import BadInput
 from transduce.markup import Inline, SpanRules, Tag
 from transduce.markup.placing import has_each_once
 from transduce.markup.protected import protect
+from transduce.translation.finishing import _joined
 from transduce.translation.model_input import Mode, model_input
+from transduce.translation.segments import Finished, SegmentedText, Sentence
+from transduce.translation.types import Engine, Ints
 
 SPANS = ["{name}", "%s", "https://x.org/a?b=c", "me@x.org", "/usr/bin/ls", "`a b`", "5 km", "&amp;"]
 WORDS = ["Two", "dogs", "run", "over", "the", "grass.", "A", "man", "sleeps!", ",", "and"]
@@ -18,6 +28,17 @@ BOLD, END = Tag("open", 1), Tag("close", 1)
 
 
 translators = {sentinels: untrained_translator(sentinels=sentinels) for sentinels in (False, True)}
+
+
+class WithoutAttention:
+    """An engine whose model has no attention layers."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.name, self.batch = engine, engine.name, engine.batch
+        self.search, self.score, self.lanes = engine.search, engine.score, engine.lanes
+
+    def align(self, pairs: Sequence[tuple[Ints, Ints]]) -> NoReturn:
+        raise BadInput("no attention")
 
 
 def spans_of(text: str) -> Counter[str]:
@@ -117,3 +138,53 @@ def test_candidates_with_spans_have_alignments_of_whole_words() -> None:
     assert links
     assert all(source < len(text.split()) for source, _ in links)
     assert all(target < len(translation.text.split()) for _, target in links)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_private_use_characters_stay(keep: bool) -> None:
+    for text in ("\U000f0000", "Two \U000f0000 dogs \U000f0003 run."):
+        (translation,) = translators[False].translate([text], keep=keep, extra=5)
+        assert [c for c in translation.text if c >= "\U000f0000"] == [
+            c for c in text if c >= "\U000f0000"
+        ]
+
+
+def test_a_translation_of_spans_alone_begins_with_its_prefix() -> None:
+    (translation,) = translators[False].translate(["{x}"], prefixes=["Zwei"], extra=5)
+    assert "Zwei" in translation.text
+    assert "{x}" in translation.text
+
+
+def test_sentences_without_a_space_between_them_are_joined() -> None:
+    """The last word of one translation and the first of the next are one unit then."""
+    content: Inline = ("Two dogs. ", BOLD, "A man {x} sleeps.", END, " A man {y} runs.")
+    text = protect(content, SpanRules())
+    sentence = Sentence("", 0, text.text[:9], 0, [], finished=[Finished("ab", (), (0,))])
+    other = Sentence("", 10, text.text[10:], 0, [], finished=[Finished("cd", (), (0,))])
+    target, links = _joined(SegmentedText(content, text, [sentence, other]), 0, "")
+    assert (target, links) == ("abcd", [0])
+
+
+def test_thousands_of_tags_are_aligned_fast() -> None:
+    start = time.process_time()
+    (translation,) = translators[False].translate(["<b>dogs</b> run " * 1_000], extra=1, beam=1)
+    assert translation.text.count("<b>") == translation.text.count("</b>") == 1_000
+    assert time.process_time() - start < 6
+
+
+def test_spans_are_placed_by_position_without_attention() -> None:
+    translator = untrained_translator()
+    size = len(translator.codec.source)
+    model = ModelConfig(
+        architecture="recurrent",
+        positions="none",
+        max_len=24,
+        source_vocabulary=size,
+        target_vocabulary=size,
+    )
+    config = dataclasses.replace(translator.config, model=model)
+    alone = Translator(WithoutAttention(translator.engine), translator.codec, config)
+    (translation,) = alone.translate(["Two <b>dogs</b> {x} run."], extra=5)
+    assert all(translation.text.count(part) == 1 for part in ("<b>", "</b>", "{x}"))
+    with pytest.raises(BadInput, match="no attention"):
+        alone.translate(["Two <b>dogs</b> run."], align=True, extra=5)

@@ -7,8 +7,6 @@ from typing import NamedTuple, Protocol
 
 from transduce.glossary.terms import Entry, Match
 from transduce.glossary.words import (
-    HAS_UNSPACED,
-    TOKEN,
     Token,
     fold,
     in_compound,
@@ -20,6 +18,7 @@ from transduce.glossary.words import (
     stems,
     tokenize,
 )
+from transduce.text.words import HAS_UNSPACED, TOKEN
 
 
 class Index(NamedTuple):

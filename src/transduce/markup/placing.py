@@ -1,27 +1,35 @@
 """Place tags and spans in a translation, by the alignment of its units.
 
-A unit is a word, a punctuation mark or a stand-in. A link is the index of the source unit that a
-target unit translates, or `NONE`.
+A unit is a word, a punctuation mark or a stand-in; in scripts without spaces, a character. A link
+is the index of the source unit that a target unit translates, or `NONE`.
 """
 
-import re
+import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from transduce.markup.inline import Inline, Tag
 from transduce.markup.protected import STAND_IN, Element, Protected, span_index, stand_in
+from transduce.text.words import TOKEN
 
 NONE = -1
-UNIT = re.compile(r"\w+|[^\w\s]")
 OPENING, CLOSING = "([{¿¡«„“", ".,;:!?)]}…»”"
 SPACE_WANTED = "\ufdd0"  # a noncharacter, which no text has
 CERTAIN = 3.0  # weight of a stand-in, whose link is known, when a range is chosen
 
 
 def units(text: str) -> list[tuple[int, int]]:
-    """Return the ranges of characters of a text's units."""
-    return [match.span() for match in UNIT.finditer(text)]
+    """Return the ranges of characters of a text's units; marks belong to what they follow."""
+    found: list[tuple[int, int]] = []
+    for match in TOKEN.finditer(text):
+        start, end = match.span()
+        is_mark = text[start] > "\u02ff" and unicodedata.category(text[start])[0] == "M"
+        if is_mark and found and found[-1][1] == start and not STAND_IN.match(text[start - 1]):
+            found[-1] = found[-1][0], end
+        else:
+            found.append((start, end))
+    return found
 
 
 @dataclass(slots=True)
@@ -33,7 +41,8 @@ class Aligned:
     links: Sequence[int]
     source_units: list[tuple[int, int]] = field(init=False)
     target_units: list[tuple[int, int]] = field(init=False)
-    linked: dict[int, tuple[int, int]] = field(init=False)  # first and last unit of each link
+    linked: dict[int, list[int]] = field(init=False)  # target units of each source unit
+    weights: list[float] = field(init=False)  # of all linked target units before each one
 
     def __post_init__(self) -> None:
         """Link each stand-in to itself."""
@@ -47,10 +56,16 @@ class Aligned:
             starts.get(self.target[start], link if self._alike(start, link) else NONE)
             for (start, _), link in zip(self.target_units, self.links, strict=True)
         ]
-        self.linked = {}
+        self.linked, self.weights = {}, [0.0]
         for number, link in enumerate(self.links):
             if link != NONE:
-                self.linked[link] = self.linked.get(link, (number, number))[0], number
+                self.linked.setdefault(link, []).append(number)
+            self.weights.append(self.weights[-1] + (self.weight(number) if link != NONE else 0.0))
+
+    def weight(self, number: int) -> float:
+        """Return how much a target unit counts when a range is chosen."""
+        is_certain = STAND_IN.match(self.target[self.target_units[number][0]])
+        return CERTAIN if is_certain else 1.0
 
     def _alike(self, start: int, link: int) -> bool:
         """Return whether a linked pair is two words or two punctuation marks."""
@@ -110,7 +125,7 @@ def _place(aligned: Aligned, unit: int, following: int) -> int:
     In the source it stands at a unit, between the unit before and the `following` one.
     """
     if linked := aligned.linked.get(unit - 1):
-        return aligned.target_units[linked[1]][1]
+        return aligned.target_units[linked[-1]][1]
     if linked := aligned.linked.get(following):
         return aligned.target_units[linked[0]][0]
     if not aligned.target_units or unit == 0:
@@ -130,14 +145,22 @@ class _Node:
     start: int  # characters
     end: int
     children: list["_Node"] = field(default_factory=list)
+    gaps: list[tuple[int, int]] = field(init=False)
 
-    def gaps(self) -> list[tuple[int, int]]:
-        """Return the ranges of target units that no child has."""
-        gaps, first = [], self.first
-        for child in sorted(self.children, key=lambda child: child.first):
-            gaps.append((first, max(first, child.first)))
-            first = max(first, child.last)
-        return [*gaps, (first, max(first, self.last))]
+    def __post_init__(self) -> None:
+        self.gaps = [(self.first, self.last)]  # target units that no child has
+
+    def add(self, child: "_Node") -> None:
+        """Add an element; its units are in one of the gaps."""
+        self.children.append(child)
+        index = self.gap_of(child.first)
+        first, last = self.gaps[index]
+        if first <= child.first <= child.last <= last:
+            self.gaps[index : index + 1] = [(first, child.first), (child.last, last)]
+
+    def gap_of(self, unit: int) -> int:
+        """Return the index of the last gap that begins at a unit or before it."""
+        return max(0, bisect_right(self.gaps, unit, key=lambda gap: gap[0]) - 1)
 
 
 def place_tags(aligned: Aligned, protected: Protected) -> Inline:
@@ -147,7 +170,7 @@ def place_tags(aligned: Aligned, protected: Protected) -> Inline:
     for element in protected.elements:  # outer before inner
         parent = root if element.parent < 0 else nodes[element.parent]
         nodes.append(_node(aligned, element, parent))
-        parent.children.append(nodes[-1])
+        parent.add(nodes[-1])
     return _serialised(aligned.target, root, protected.spans)
 
 
@@ -160,10 +183,7 @@ def _node(aligned: Aligned, element: Element, parent: _Node) -> _Node:
     )
     if inside and inside == around and not parent.children:
         return _Node(element, parent.first, parent.last, parent.start, parent.end)
-    best: tuple[float, int, int] = (0.0, 0, 0)
-    for first, last in parent.gaps() if inside else ():
-        best = max(best, _best_range(aligned, inside, first, last), key=lambda item: item[0])
-    _, first, last = best
+    first, last = _best_range(aligned, inside, parent)
     if first == last and inside:
         first, last = _by_position(inside, around, parent)
     if first == last:
@@ -195,23 +215,30 @@ def _letters_outside(aligned: Aligned, number: int, position: int) -> int:
     )
 
 
-def _best_range(aligned: Aligned, inside: range, first: int, last: int) -> tuple[float, int, int]:
-    """Return the weight and the units of the best range: more units linked inside than outside."""
-    best, total, begin = (0.0, first, first), 0.0, first
-    for number in range(first, last):
-        link = aligned.links[number]
-        weight = CERTAIN if STAND_IN.match(aligned.target[aligned.target_units[number][0]]) else 1.0
-        total += 0.0 if link == NONE else weight if link in inside else -weight
-        if total <= 0:
-            total, begin = 0.0, number + 1
-        elif total > best[0]:
+def _best_range(aligned: Aligned, inside: range, parent: _Node) -> tuple[int, int]:
+    """Return the free units with the largest weight: linked inside, less those linked outside.
+
+    It begins and ends with units linked inside, so only these are tried.
+    """
+    best, total, begin = (0.0, 0, 0), 0.0, 0
+    previous, previous_gap = -1, -1
+    for number in sorted(number for unit in inside for number in aligned.linked.get(unit, ())):
+        gap = parent.gap_of(number)
+        if not parent.gaps[gap][0] <= number < parent.gaps[gap][1]:
+            continue
+        total -= aligned.weights[number] - aligned.weights[previous + 1]
+        if gap != previous_gap or total <= 0:
+            total, begin = 0.0, number
+        total += aligned.weight(number)
+        if total > best[0]:
             best = total, begin, number + 1
-    return best
+        previous, previous_gap = number, gap
+    return best[1:]
 
 
 def _by_position(inside: range, around: range, parent: _Node) -> tuple[int, int]:
     """Return the free units of the parent at the same relative position as in the source."""
-    first, last = max(parent.gaps(), key=lambda gap: gap[1] - gap[0])
+    first, last = max(parent.gaps, key=lambda gap: gap[1] - gap[0])
     if first == last:
         return first, first
     size = max(1, len(around))

@@ -3,6 +3,7 @@
 import functools
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -63,8 +64,7 @@ def protect(content: str | Inline, rules: SpanRules | None) -> Protected:
     """
     if isinstance(content, str):
         line = " ".join(content.splitlines())
-        spans_of_line = rules.find(line) if rules else []
-        if not spans_of_line:
+        if not (spans_of_line := _spans(line, rules)):
             return Protected(line)
         pieces = [*_pieces(line, spans_of_line)]
     else:
@@ -106,15 +106,22 @@ def _build(pieces: Sequence[_Piece], paired: Collection[int]) -> Protected:
 def _paired(content: Sequence[str | Tag]) -> set[int]:
     """Return the keys of tags that are opened and closed, properly nested."""
     paired: set[int] = set()
-    opened: list[int] = []
+    opened: dict[int, None] = {}  # in order
     for part in content:
         if isinstance(part, Tag) and part.kind == "open":
-            opened.append(part.key)
+            opened[part.key] = None
         elif isinstance(part, Tag) and part.kind == "close" and part.key in opened:
-            while opened.pop() != part.key:
+            while opened.popitem()[0] != part.key:
                 pass
             paired.add(part.key)
     return paired
+
+
+def _spans(text: str, rules: SpanRules | None) -> list[Span]:
+    """Return the spans; stand-ins are spans even without rules, so that none is taken for ours."""
+    if rules:
+        return rules.find(text)
+    return [Span(*match.span(), "private") for match in STAND_IN.finditer(text)]
 
 
 def _pieces_of(part: str | Tag, rules: SpanRules | None) -> Iterator[_Piece]:
@@ -122,10 +129,8 @@ def _pieces_of(part: str | Tag, rules: SpanRules | None) -> Iterator[_Piece]:
     if isinstance(part, Tag):
         yield _Piece(part)
         return
-    # Private-use characters are spans even without rules: they would be taken for stand-ins.
-    private = (Span(*match.span(), "private") for match in STAND_IN.finditer(part))
     position = 0
-    for span in rules.find(part) if rules else private:
+    for span in _spans(part, rules):
         yield _Piece(part[position : span.start])
         yield _Piece(part[span.start : span.end], is_span=True)
         position = span.end
@@ -152,6 +157,7 @@ def _partners(text: str, tags: Sequence[Span]) -> dict[int, int]:
     """Return a key for the position of each tag that is one of a pair."""
     partners: dict[int, int] = {}
     opened: list[tuple[str, int]] = []
+    names = Counter[str]()  # of those
     for tag in tags:
         match = TAG.fullmatch(text, tag.start, tag.end)
         if not match or match["single"]:
@@ -159,10 +165,12 @@ def _partners(text: str, tags: Sequence[Span]) -> dict[int, int]:
         name = match["name"].lower()
         if not match["closes"]:
             opened.append((name, tag.start))
-        elif any(other == name for other, _ in opened):
-            while opened[-1][0] != name:
-                opened.pop()
-            _, start = opened.pop()
+            names[name] += 1
+        elif names[name]:
+            other, start = "", 0
+            while other != name:
+                other, start = opened.pop()
+                names[other] -= 1
             partners[start] = partners[tag.start] = len(partners) // 2
     return partners
 

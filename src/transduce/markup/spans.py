@@ -1,81 +1,17 @@
 """Find spans that a translation must contain unchanged: placeholders, URLs, code and so on."""
 
+import functools
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from transduce.errors import BadInput
 
 UNITS = (
-    *(["nm", "µm", "μm", "mm", "cm", "dm", "km", "m", "mg", "g", "kg", "t", "ml", "cl", "dl", "l"]),
-    *(
-        [
-            "kB",
-            "KB",
-            "MB",
-            "GB",
-            "TB",
-            "PB",
-            "KiB",
-            "MiB",
-            "GiB",
-            "TiB",
-            "kbit",
-            "Kbit",
-            "Mbit",
-            "Gbit",
-            "kbps",
-            "Mbps",
-            "Gbps",
-            "bps",
-        ]
-    ),
-    *(
-        [
-            "Hz",
-            "kHz",
-            "MHz",
-            "GHz",
-            "THz",
-            "W",
-            "kW",
-            "MW",
-            "GW",
-            "V",
-            "mV",
-            "kV",
-            "A",
-            "mA",
-            "Ah",
-            "mAh",
-            "Wh",
-            "kWh",
-            "Ω",
-        ]
-    ),
-    *(
-        [
-            "ns",
-            "µs",
-            "μs",
-            "ms",
-            "px",
-            "pt",
-            "em",
-            "rem",
-            "dpi",
-            "ppi",
-            "fps",
-            "rpm",
-            "dB",
-            "°C",
-            "°F",
-            "K",
-            "°",
-        ]
-    ),
-    *(["N", "Pa", "hPa", "kPa", "bar", "psi", "J", "kJ", "cal", "kcal", "mol", "lm", "lx"]),
+    "nm µm μm mm cm dm km m mg g kg t ml cl dl l kB KB MB GB TB PB KiB MiB GiB TiB kbit Kbit Mbit "
+    "Gbit kbps Mbps Gbps bps Hz kHz MHz GHz THz W kW MW GW V mV kV A mA Ah mAh Wh kWh Ω ns µs μs "
+    "ms px pt em rem dpi ppi fps rpm dB °C °F K ° N Pa hPa kPa bar psi J kJ cal kcal mol lm lx"
 )
 EXTENSIONS = (
     "txt|md|rst|html?|css|js|mjs|ts|tsx|jsx|json|jsonl|ya?ml|toml|ini|cfg|conf|xml|xsd|xslt?|csv|tsv|"
@@ -85,25 +21,27 @@ EXTENSIONS = (
     "mp[34]|wav|ogg|flac|avi|mkv|mov|webm|srt|vtt|po|pot|mo|xlf|xliff|tmx|log|lock|bak|tmp|"
     "config|csproj|vcxproj|sln|props|targets|resx|xaml|aspx?|cshtml|razor"
 )
-UNIT = "|".join(sorted(map(re.escape, UNITS), key=len, reverse=True))
+UNIT = "|".join(sorted(map(re.escape, UNITS.split()), key=len, reverse=True))
 NARROW = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
+WITH_UNIT = rf"(?:[ {NARROW}]?(?:{UNIT})(?![\w/²³])|{NARROW[0]}?%(?![\w(]))"
+PRIVATE = "\U000f0000-\U000ffffd"  # stand for spans, so those of a text are spans themselves
 
-# Tried in this order where several begin at the same character. An expression starts with a
-# character that few words have, so that text without spans is scanned fast.
+# Tried in this order where several begin at the same character. Where an expression may begin at
+# every word of a long text, its parts have a limited length: otherwise time would be quadratic.
 PATTERNS = {
-    "code": r"(?P<_ticks>`+)(?!`).+?(?<!`)(?P=_ticks)(?!`)",
+    "code": r"(?<!`)(?P<_ticks>`{1,9})(?!`).{1,2000}?(?<!`)(?P=_ticks)(?!`)",
     "url": (
         r"(?:https?|ftps?|file|git|ssh|wss?)://[^\s<>\"«»“”`]+|"
         r"\bwww\.[^\s<>\"«»“”`]+\.[^\s<>\"«»“”`]+"
     ),
-    "email": r"\b(?:mailto:)?[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+    "email": r"\b(?:mailto:)?[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}",
     "tag": (
-        r"</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>|<!--.*?-->|"
+        r"</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>|<!--.{0,2000}?-->|"
         r"&(?:[A-Za-z]\w{1,30}|#\d{1,7}|#x[\dA-Fa-f]{1,6});"
     ),
     "placeholder": (
         r"\{\{[^{}]*\}\}|\$?\{[^{}\s][^{}]{0,80}\}|\{\}|"
-        r"(?<![\w%])%(?:\d+\$)?(?:\(\w+\))?[-+#0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?"
+        r"(?<![\w%])%(?:\d{1,4}\$)?(?:\(\w+\))?[-+#0]{0,5}(?:\d{1,6}|\*)?(?:\.(?:\d{1,6}|\*))?"
         r"(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcrsapn@](?!\w)|"
         r"(?<!%)%%(?!%)|(?<![\w%])%[A-Za-z_]\w*%|"
         r"(?<![\w$])\$(?:\d(?![\d.,]*\d)|[A-Za-z_]\w*\b|\([A-Za-z_]\w*\))"
@@ -113,20 +51,35 @@ PATTERNS = {
         r"(?<![\w\\])\\\\[\w.$-]+(?:\\[\w.$-]+)+|"
         r"(?<![\w./~])(?:~|\.{1,2})?/(?:[\w.+@-]+/)+[\w.+@-]*|"
         r"(?<![\w./~])(?:~|\.{1,2})/[\w.+@-]+|"
-        rf"(?<![\w./\\-])(?:[\w+-]+(?:\.[\w+-]+)*/)*[\w+-][\w.+-]*\.(?:{EXTENSIONS})\b(?![\w/])"
+        rf"(?<![\w.+/\\-])(?:[\w+-]+(?:\.[\w+-]+)*/)*[\w+-][\w.+-]*\.(?:{EXTENSIONS})\b(?![\w/])"
     ),
     "option": (
         r"(?<![\w-])--[A-Za-z][\w-]*(?:=[^\s,;]+)?|"
-        r"\b[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)*\(\)"
+        r"\b[A-Za-z_]\w{0,80}(?:(?:\.|::|->)[A-Za-z_]\w{0,80}){0,9}\(\)"
     ),
     # Without separators, whose meaning depends on the language.
-    "number": rf"(?<![\w.,])\d+(?:[ {NARROW}]?(?:{UNIT})(?![\w/²³])|{NARROW[0]}?%(?![\w(]))",
-    # Private-use characters stand for spans, so those of the text are spans themselves.
-    "private": r"[\U000F0000-\U000FFFFD]",
+    "number": rf"(?<![\w.,])\d+{WITH_UNIT}",
+    "private": f"[{PRIVATE}]",
 }
-KINDS = tuple(PATTERNS)
+OPENING = {")": "(", "]": "[", "}": "{"}
 TRAILING = ".,;:!?'’)]}"  # not the end of a URL or path in running text
-MAY_HAVE_SPAN = re.compile(r"[{}%$<>`@/\\()&_\d\U000F0000-\U000FFFFD]|--|www\.|\.[A-Za-z]")
+# Most text has none of these. The first character is a set, which `re` looks for fast.
+MAY_HAVE_SPAN = re.compile(
+    rf"[{{%$<`@/\\&{PRIVATE}\d(.-]"
+    rf"(?:(?<=[{{%$<`@/\\&{PRIVATE}])|(?<=\d){WITH_UNIT}|(?<=\()\)|(?<=\.)[A-Za-z7]|(?<=-)-[A-Za-z])"
+)
+# Every span of a kind has one of these.
+HINTS = {
+    "code": "`",
+    "url": r"://|www\.",
+    "email": "@",
+    "tag": "[<&]",
+    "placeholder": "[{%$]",
+    "path": rf"[/\\]|\.(?:{EXTENSIONS})\b",
+    "option": r"--|\(\)",
+    "number": rf"\d{WITH_UNIT}",
+    "private": PATTERNS["private"],
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +107,7 @@ class SpanRules:
                     f"--keep {pattern!r} matches the empty text: expected one that does not"
                 )
 
-    @cached_property
+    @functools.cached_property
     def _own(self) -> list[re.Pattern[str]]:
         own = [re.compile(pattern) for pattern in self.patterns]
         if self.words:
@@ -167,13 +120,14 @@ class SpanRules:
         found: list[Span] = []
         for pattern in self._own:
             found += [Span(*match.span(), "keep") for match in pattern.finditer(text) if match[0]]
-        if MAY_HAVE_SPAN.search(text):
-            found += _built_in(text)
-        return sorted(_without_overlaps(found), key=lambda span: span.start)
+        built_in = _built_in(text) if MAY_HAVE_SPAN.search(text) else ()
+        if not found:
+            return [*built_in]
+        return sorted(_without_overlaps([*found, *built_in], len(text)), key=lambda s: s.start)
 
 
 BUILT_IN = SpanRules()
-_ALL = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in PATTERNS.items()))
+_HINTS = {kind: re.compile(hint) for kind, hint in HINTS.items()}
 
 
 def find_spans(text: str) -> list[Span]:
@@ -182,8 +136,10 @@ def find_spans(text: str) -> list[Span]:
 
 
 def _built_in(text: str) -> Iterator[Span]:
+    kinds = tuple(kind for kind, hint in _HINTS.items() if hint.search(text))
+    expression = _expression(kinds)
     position = 0
-    while match := _ALL.search(text, position):
+    while match := expression.search(text, position):
         kind = str(match.lastgroup)
         end = match.end()
         if kind in ("url", "path"):
@@ -193,20 +149,28 @@ def _built_in(text: str) -> Iterator[Span]:
             yield Span(match.start(), end, kind)
 
 
+@functools.cache
+def _expression(kinds: tuple[str, ...]) -> re.Pattern[str]:
+    """Return an expression for the spans of some kinds; fewer kinds are found faster."""
+    return re.compile("|".join(f"(?P<{kind}>{PATTERNS[kind]})" for kind in kinds) or "(?!)")
+
+
 def _trimmed(text: str) -> str:
     """Remove punctuation that ends a sentence; a bracket stays if it is closed inside."""
-    while text and text[-1] in TRAILING:
-        closing = {")": "(", "]": "[", "}": "{"}.get(text[-1])
-        if closing and text.count(closing) >= text.count(text[-1]):
+    counts = Counter(text)
+    end = len(text)
+    while end and (last := text[end - 1]) in TRAILING:
+        if last in OPENING and counts[OPENING[last]] >= counts[last]:
             break
-        text = text[:-1]
-    return text
+        counts[last] -= 1
+        end -= 1
+    return text[:end]
 
 
-def _without_overlaps(spans: Sequence[Span]) -> Iterator[Span]:
+def _without_overlaps(spans: Sequence[Span], length: int) -> Iterator[Span]:
     """Yield spans that do not overlap an earlier one in the list."""
-    taken: list[Span] = []
+    taken = bytearray(length)
     for span in spans:
-        if all(span.end <= other.start or span.start >= other.end for other in taken):
-            taken.append(span)
+        if taken.find(1, span.start, span.end) < 0:
+            taken[span.start : span.end] = b"\1" * (span.end - span.start)
             yield span

@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from transduce.markup.inline import Inline
 from transduce.markup.placing import NONE, Aligned, place_tags, units
 from transduce.markup.protected import STAND_IN, restore, span_index
@@ -31,9 +34,12 @@ Unfinished = tuple[SegmentedText, Sentence, int, Output]  # the number is the ra
 
 
 def finish(
-    texts: Sequence[SegmentedText], codec: Codec, language: str, *, align: bool
+    texts: Sequence[SegmentedText], codec: Codec, language: str, *, align: bool, attends: bool
 ) -> Steps[None]:
-    """Insert missing spans into the outputs, and link their units to those of the source."""
+    """Insert missing spans into the outputs, and link their units to those of the source.
+
+    A model that does not attend to its source has no alignment: tokens are linked by position.
+    """
     waiting: list[Unfinished] = []
     for unfinished in _outputs(texts, codec, language):
         text, sentence, _, output = unfinished
@@ -45,9 +51,9 @@ def finish(
             own = () if sentence.attempt.segments else range(len(units(output.text)))
             sentence.finished.append(Finished(output.text, (), tuple(own)))
         if len(waiting) == AT_ONCE:
-            yield from _align(waiting, codec)
+            yield from _align(waiting, codec, attends=attends)
             waiting = []
-    yield from _align(waiting, codec)
+    yield from _align(waiting, codec, attends=attends)
 
 
 def _outputs(texts: Sequence[SegmentedText], codec: Codec, language: str) -> Iterator[Unfinished]:
@@ -62,15 +68,25 @@ def _outputs(texts: Sequence[SegmentedText], codec: Codec, language: str) -> Ite
                 yield text, sentence, rank, output
 
 
-def _align(waiting: Sequence[Unfinished], codec: Codec) -> Steps[None]:
+def _align(waiting: Sequence[Unfinished], codec: Codec, *, attends: bool) -> Steps[None]:
     pairs: list[tuple[Ints, Ints]] = []
     for text, sentence, rank, _ in waiting:
         pairs += text.sentence_pairs(sentence, rank)
-    weights: Iterator[Any] = iter((yield Align(pairs)) if pairs else ())
+    weights: Iterator[Any] = map(_by_position, pairs)
+    if attends and pairs:
+        weights = iter((yield Align(pairs)))
     for _, sentence, rank, output in waiting:
         own = [next(weights) for _ in sentence.attempt.segments]
         links = unit_links(sentence, rank, output, codec.source, own)
         sentence.finished.append(complete(sentence, output, links))
+
+
+def _by_position(pair: tuple[Ints, Ints]) -> npt.NDArray[np.float32]:
+    """Return an attention of each token to the source token at the same relative position."""
+    source, target = map(len, pair)
+    weights = np.zeros((target, source), np.float32)
+    weights[np.arange(target), np.arange(target) * source // target] = 1
+    return weights
 
 
 def join_marked(text: SegmentedText, codec: Codec, language: str, *, align: bool) -> Translation:
@@ -138,18 +154,20 @@ def _placed_spans(text: SegmentedText) -> Iterator[PlacedSpan]:
 def _joined(text: SegmentedText, rank: int, space: str) -> tuple[str, list[int]]:
     """Return the outputs of all sentences at a rank, with links to the units of the text."""
     starts = [start for start, _ in units(text.protected.text)]
-    target, links = "", []
+    target, link_at = "", {}
     for index, sentence in enumerate(text.sentences):
         output = sentence.finished[min(rank, len(sentence.finished) - 1)]
         own = [start for start, _ in units(sentence.text)]
         linked = output.links or (NONE,) * len(units(output.text))
-        links += [
-            NONE if link == NONE else bisect_right(starts, sentence.start + own[link]) - 1
-            for link in linked
-        ]
-        between = sentence.gap or space if index else ""
-        target += between + (output.text.strip() if len(text.sentences) > 1 else output.text)
-    return target, links
+        target += sentence.gap or space if index else ""
+        written = output.text.strip() if len(text.sentences) > 1 else output.text
+        for (begin, _), link in zip(units(written), linked, strict=True):
+            if link != NONE:
+                source = bisect_right(starts, sentence.start + own[link]) - 1
+                link_at[len(target) + begin] = source
+        target += written
+    # Without a space between sentences, their last and first words may be one unit.
+    return target, [link_at.get(begin, NONE) for begin, _ in units(target)]
 
 
 def _word_links(text: SegmentedText, target: str, links: Sequence[int]) -> Links:

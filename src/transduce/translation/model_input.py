@@ -1,5 +1,6 @@
 """What the model reads of a sentence: spans as they are, as sentinels, or left out."""
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ class ModelInput:
 
     parts: list[str | int]  # text and ids of special tokens
     text: str  # the same with one character for each special token
-    positions: list[int]  # of each character of `text` in the sentence
+    positions: Sequence[int]  # of each character of `text` in the sentence
     sentinels: tuple[int, ...] = ()  # the span that each sentinel stands for
 
 
@@ -49,6 +50,8 @@ def model_input(
     terms: Sequence[ShownTerm] = (),
 ) -> ModelInput:
     """Return what the model reads of a sentence with stand-ins."""
+    if not terms and not STAND_IN.search(sentence):
+        return ModelInput([sentence], sentence, range(len(sentence)))
     builder = _Builder()
     sentinels: list[int] = []
     terms_at = {term.start: term for term in terms}
@@ -123,9 +126,7 @@ class _Builder:
     def parts(self) -> list[str | int]:
         """Return the input as text and ids."""
         parts: list[str | int] = []
-        for character in self.characters:
-            if isinstance(character, str) and parts and isinstance(parts[-1], str):
-                parts[-1] += character
-            else:
-                parts.append(character)
+        for is_text, group in itertools.groupby(self.characters, lambda c: isinstance(c, str)):
+            characters = list(group)
+            parts += ["".join(map(str, characters))] if is_text else characters
         return parts

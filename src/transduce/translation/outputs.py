@@ -137,33 +137,51 @@ def unit_links(
     `weights` is the attention of each segment's hypothesis.
     """
     attempt = sentence.attempt
-    source_units, target_units = units(sentence.text), units(output.text)
-    counts = [len(best[rank].tokens) for best in attempt.hypotheses]
-    target = np.zeros((len(target_units), sum(counts)))  # which tokens each unit consists of
+    target_units = units(output.text)
+    target_of: list[list[int]] = [[] for _ in range(sum(map(len, _tokens(attempt, rank))))]
     for number, (begin, end) in enumerate(target_units):
-        target[number, [owner for owner in output.owners[begin:end] if owner != NO_TOKEN]] = 1
-    received = np.zeros((len(target_units), len(source_units)))
+        for owner in {*output.owners[begin:end]} - {NO_TOKEN}:
+            target_of[owner].append(number)
+    source_of = [[] if unit == NONE else [unit] for unit in _source_units(attempt, coder, sentence)]
+    links, strongest = [NONE] * len(target_units), [0.0] * len(target_units)
     first, source_first = 0, 0
-    unit_of = _source_units(attempt, coder, source_units)
-    for segment, matrix, count in zip(attempt.segments, weights, counts, strict=True):
-        source = np.zeros((len(segment.ids), len(source_units)))
-        for token, unit in enumerate(unit_of[source_first : source_first + len(segment.ids)]):
-            if unit != NONE:
-                source[token, unit] = 1
-        received += target[:, first : first + count] @ matrix[:count, : len(source)] @ source
-        first, source_first = first + count, source_first + len(segment.ids)
-    if not source_units:
-        return [NONE] * len(target_units)
-    best = zip(received.argmax(1).tolist(), received.max(1).tolist(), strict=True)
-    return [unit if weight > 0 else NONE for unit, weight in best]
+    # One segment at a time: the matrices of all together would be large.
+    for segment, tokens, matrix in zip(
+        attempt.segments, _tokens(attempt, rank), weights, strict=True
+    ):
+        size, count = len(segment.ids), len(tokens)
+        to_target, target_first = _membership(target_of[first : first + count])
+        to_source, unit_first = _membership(source_of[source_first : source_first + size])
+        first, source_first = first + count, source_first + size
+        received = to_target.T @ matrix[:count, :size] @ to_source
+        if not received.size:
+            continue
+        best = zip(received.argmax(1).tolist(), received.max(1).tolist(), strict=True)
+        for number, (unit, weight) in enumerate(best, start=target_first):
+            if weight > strongest[number]:
+                links[number], strongest[number] = unit_first + unit, weight
+    return links
 
 
-def _source_units(
-    attempt: Attempt, coder: Coder, source_units: Sequence[tuple[int, int]]
-) -> list[int]:
+def _tokens(attempt: Attempt, rank: int) -> list[list[int]]:
+    return [best[rank].tokens for best in attempt.hypotheses]
+
+
+def _membership(units_of: Sequence[Sequence[int]]) -> tuple[npt.NDArray[np.float64], int]:
+    """Return a matrix with 1 where a token is part of a unit, and its first unit. (token, unit)."""
+    numbers = [unit for each in units_of for unit in each]
+    first = min(numbers, default=0)
+    matrix = np.zeros((len(units_of), max(numbers, default=first - 1) + 1 - first))
+    for token, each in enumerate(units_of):
+        for unit in each:
+            matrix[token, unit - first] = 1
+    return matrix, first
+
+
+def _source_units(attempt: Attempt, coder: Coder, sentence: Sentence) -> list[int]:
     """Return the unit of the sentence that each source token belongs to, or NONE."""
     special = {*coder.sentinels, *(coder.term_markers or ())}
-    starts = [start for start, _ in source_units]
+    starts = [start for start, _ in units(sentence.text)]
     ids = [token for segment in attempt.segments for token in segment.ids]
     pieces = [
         OBJECT.encode() if token in special else piece

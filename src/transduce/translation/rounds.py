@@ -130,7 +130,7 @@ class Rounds:
             return True
         if self.guard != "retry" or not attempt.flags:
             return False
-        tried = {each.config for each in sentence.attempts}
+        tried = {each.config or self.config for each in sentence.attempts}
         nbest = self.config.nbest
         for changed in retry_settings(attempt.flags, self.config):
             config = changed.replace(nbest=nbest, beam=max(changed.beam, nbest))

@@ -222,10 +222,10 @@ class Segmenter:
                     Segment(tag_ids + ids, sentence.gap, begins=index == 0)
                     for index, ids in enumerate(cut(token_ids, limit, coder))
                 ]
-                if not sentence_has_only_spans(sentence.text)
+                if not _is_own_translation(text, sentence)
                 else [],
             )
-            for mode, each, token_ids, (_, sentence) in zip(
+            for mode, each, token_ids, (text, sentence) in zip(
                 modes, shown, encoded, pairs, strict=True
             )
         ]
@@ -283,9 +283,11 @@ def _encode(parts: Sequence[Sequence[str | int]], coder: Coder) -> list[list[int
     return encoded
 
 
-def sentence_has_only_spans(sentence: str) -> bool:
-    """Return whether a sentence has spans and no words, so that it is its own translation."""
-    return bool(STAND_IN.search(sentence)) and not WORD.search(sentence)
+def _is_own_translation(text: SegmentedText, sentence: Sentence) -> bool:
+    """Return whether a sentence has spans and no words, and no prefix must come before it."""
+    if text.is_plain or WORD.search(sentence.text) or not STAND_IN.search(sentence.text):
+        return False
+    return not (text.prefix and sentence is text.sentences[0])
 
 
 def cut(ids: list[int], limit: int, coder: Coder) -> list[list[int]]:

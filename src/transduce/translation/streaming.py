@@ -16,7 +16,8 @@ def read_blocks(texts: Iterable[T], size: int, ready: Callable[[], bool]) -> Ite
     characters = 0
     for text in texts:
         block.append(text)
-        characters += sum(len(part) for part in text if isinstance(part, str))
+        parts = [text] if isinstance(text, str) else text
+        characters += sum(len(part) for part in parts if isinstance(part, str))
         if len(block) >= size or characters >= MAX_CHARACTERS or not ready():
             yield block
             block, characters = [], 0

@@ -64,6 +64,7 @@ class Translator:
     def __init__(self, engine: Engine, codec: Codec, config: RunConfig, weights: str = "") -> None:
         self.engine, self.codec, self.config = engine, codec, config
         self.weights = weights  # a description of the weights
+        self._attends = config.model.architecture == "transformer"
         self._segmenter = Segmenter(codec, config, codec.target.forbidden_ids())
 
     @classmethod
@@ -95,7 +96,10 @@ class Translator:
         )
         limit = min(config.model.max_len for config in configs)
         model = dataclasses.replace(configs[0].model, max_len=limit)
-        return cls(loaded, codec, dataclasses.replace(configs[0], model=model), "; ".join(weights))
+        config = dataclasses.replace(configs[0], model=model)
+        translator = cls(loaded, codec, config, "; ".join(weights))
+        translator._attends = all(c.model.architecture == "transformer" for c in configs)
+        return translator
 
     def __call__(self, text: str) -> str:
         """Translate one text."""
@@ -256,7 +260,9 @@ class Translator:
 
     def finishing(self, texts: Sequence[SegmentedText], *, align: bool = False) -> Steps[None]:
         """Return the steps that complete the outputs of texts with spans or tags."""
-        return finish(texts, self.codec, self.config.languages[1], align=align)
+        attends = self._attends or align  # without attention, the engine refuses to align
+        language = self.config.languages[1]
+        return finish(texts, self.codec, language, align=align, attends=attends)
 
     def sentences(self, text: SegmentedText) -> list[TranslatedSentence]:
         """Return the sentences of a finished text, each with its translations."""

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from transduce.markup import Span, find_spans
-from transduce.translation.guard.flags import HAS_UNSPACED, words_of
+from transduce.text.words import HAS_UNSPACED
+from transduce.translation.guard.flags import words_of
 
 MIN_WORDS = 3  # ordinary words of a source that can be recognised as copied
 MIN_CHARACTERS = 10  # in scripts without spaces between words: 東京大学 is the same in Chinese

@@ -4,17 +4,12 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from transduce.text.words import HAS_UNSPACED, UNSPACED
+
 Kind = Literal["repetition", "copy", "length", "script", "numbers", "confidence"]
 KINDS: tuple[Kind, ...] = ("repetition", "copy", "length", "script", "numbers", "confidence")
 
 PROTECTED = re.compile("[\U000f0000-\U000ffffd]+")  # stand for spans that are not translated
-# Scripts without spaces between words: each character counts as a word. Han and its extensions,
-# kana, Thai, Lao, Tibetan, Myanmar, Khmer.
-UNSPACED = (
-    "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
-    "\u3041-\u309f\u30a0-\u30ff\uff66-\uff9f\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff"
-)
-HAS_UNSPACED = re.compile(f"[{UNSPACED}]")
 _WORDS = re.compile(r"\w+")
 _CHARACTERS_OR_WORDS = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
 

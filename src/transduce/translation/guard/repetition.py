@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import eq
 
-from transduce.translation.guard.flags import HAS_UNSPACED, shortened, words_of
+from transduce.text.words import HAS_UNSPACED
+from transduce.translation.guard.flags import shortened, words_of
 
 MAX_PERIOD = 100  # words of the longest loop that is recognised
 LONG_WORD = 15  # characters from which a loop inside a word is looked for
