@@ -18,7 +18,7 @@ from conftest import LEARNT, CommandLine, threads_kept, tiny_pairs, write_pairs
 from doc_reader import FEW, SMALL, Reader
 
 import transduce
-from doc_blocks import ROOT, ELSEWHERE, PAGES, RUN, SHOWN, Block, blocks, stages
+from doc_blocks import ELSEWHERE, PAGES, ROOT, RUN, SHOWN, Block, blocks, stages
 from opus import write_opus
 from pages import api, commands
 from treebank import trees, write

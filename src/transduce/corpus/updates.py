@@ -34,7 +34,7 @@ class Updates:
         deal: Callable[[int, np.random.Generator], list[Ints]],
         *,
         seed: int,
-        position: DataPosition = DataPosition(),  # noqa: B008  (frozen)
+        position: DataPosition = DataPosition(),
     ) -> None:
         """Start at `position`; `deal` divides the sentences of an epoch into updates."""
         self.deal, self.seed, self.position = deal, seed, position

@@ -77,7 +77,7 @@ def _align(waiting: Sequence[Unfinished], codec: Codec, *, attends: bool) -> Ste
         weights = iter((yield Align(pairs)))
     for _, sentence, rank, output in waiting:
         own = [next(weights) for _ in sentence.attempt.segments]
-        links = unit_links(sentence, rank, output, codec.source, own)
+        links = unit_links(sentence, sentence.attempt, rank, output, codec.source, own)
         sentence.finished.append(complete(sentence, output, links))
 
 

@@ -130,13 +130,17 @@ def _replace(output: Output, begin: int, end: int, text: str) -> None:
 
 
 def unit_links(
-    sentence: Sentence, rank: int, output: Output, coder: Coder, weights: Sequence[Weights]
+    sentence: Sentence,
+    attempt: Attempt,
+    rank: int,
+    output: Output,
+    coder: Coder,
+    weights: Sequence[Weights],
 ) -> list[int]:
     """Return, for each unit of an output, the unit of the sentence that it attends to most.
 
     `weights` is the attention of each segment's hypothesis.
     """
-    attempt = sentence.attempt
     target_units = units(output.text)
     target_of: list[list[int]] = [[] for _ in range(sum(map(len, _tokens(attempt, rank))))]
     for number, (begin, end) in enumerate(target_units):

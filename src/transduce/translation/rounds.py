@@ -14,12 +14,13 @@ import numpy.typing as npt
 from transduce.config import SearchConfig
 from transduce.glossary import Match, missing
 from transduce.markup.protected import stand_ins
-from transduce.subwords import Coder
+from transduce.subwords import EOS, Coder
 from transduce.translation.guard import Attempt as Checked
 from transduce.translation.guard import Flag, check, retry_settings
 from transduce.translation.model_input import Mode
-from transduce.translation.outputs import Output, read_output, spans_survive
+from transduce.translation.outputs import Output, read_output, spans_survive, unit_links
 from transduce.translation.segments import SegmentedText, Segmenter, Sentence
+from transduce.translation.terms import beginning_with_term
 from transduce.translation.types import Hypothesis, Ints, Job, Required
 
 T = TypeVar("T")
@@ -52,8 +53,9 @@ Steps = Generator[Search | Align, Answer, T]
 class Rounds:
     """Searches sentences again as long as that may repair their outputs.
 
-    First where the model did not copy a span; then where the output lacks a term of the glossary;
-    then, with guard = "retry", where it is flagged.
+    First where the model did not copy a span. Then where the output lacks a term of the glossary:
+    with the term in place of the words that are aligned with it, or, if there are none, anywhere.
+    Then, with guard = "retry", where the output is flagged.
     """
 
     segmenter: Segmenter
@@ -61,6 +63,7 @@ class Rounds:
     tag: str | None
     guard: Guard
     space: str  # between sentences in the target language
+    attends: bool  # whether the model aligns its output with its source
 
     @property
     def coder(self) -> Coder:
@@ -83,28 +86,61 @@ class Rounds:
                 for _, sentence in group:
                     attempt = sentence.attempts[-1]
                     attempt.hypotheses = [next(results) for _ in attempt.segments]
-            pending = self._repeat([pair for pair in pending if self._needs_checks(*pair)])
+            checked = [pair for pair in pending if self._needs_checks(*pair)]
+            pending = yield from self._repeat(checked)
 
     def _needs_checks(self, text: SegmentedText, sentence: Sentence) -> bool:
         return bool(text.protected.spans or sentence.terms or self.guard != "off")
 
-    def _repeat(self, pairs: Sequence[Pair]) -> list[Pair]:
+    def _repeat(self, pairs: Sequence[Pair]) -> Steps[list[Pair]]:
         """Add another attempt to the sentences that need one, and return them."""
-        again, cut = [], []
+        again, cut = list[Pair](), list[Pair]()
+        to_place = list[tuple[SegmentedText, Sentence, Output]]()
         for text, sentence in pairs:
-            output = read_output(
-                sentence, sentence.attempts[-1], 0, self.coder, text.protected.spans, self.space
-            )
+            attempt = sentence.attempts[-1]
+            output = read_output(sentence, attempt, 0, self.coder, text.protected.spans, self.space)
             if not self._spans_survive(text, sentence):
                 cut.append((text, sentence))
-            elif self._add_attempt(sentence, output):
+                continue
+            attempt.lost = missing(sentence.terms, output.text)
+            attempt.flags = self._flags(sentence, output)
+            can_force = len(attempt.segments) == 1 and (sentence.number or not text.prefix)
+            if attempt.lost and not attempt.required and can_force and self.attends:
+                to_place.append((text, sentence, output))
+            elif self._require_terms(sentence) or self._retry(sentence):
                 again.append((text, sentence))
             else:
                 sentence.chosen = _best(sentence)
+        again += yield from self._place_terms(to_place)
         encoded = self.segmenter.attempts(cut, [Mode.CUT] * len(cut), self.tag)
-        for (_, sentence), attempt in zip(cut, encoded, strict=True):
-            sentence.attempts.append(attempt)
+        for (_, sentence), new in zip(cut, encoded, strict=True):
+            sentence.attempts.append(new)
         return cut + again
+
+    def _place_terms(
+        self, outputs: Sequence[tuple[SegmentedText, Sentence, Output]]
+    ) -> Steps[list[Pair]]:
+        """Add attempts that begin with the first lost term in its place, if it has one."""
+        again = []
+        pairs = [
+            (job.source, np.array([*sentence.attempts[-1].hypotheses[0][0].tokens, EOS]))
+            for text, sentence, _ in outputs
+            for job in text.jobs(sentence)
+        ]
+        weights: Iterator[Any] = iter((yield Align(pairs)) if pairs else ())
+        for text, sentence, output in outputs:
+            attempt, source = sentence.attempts[-1], self.segmenter.codec.source
+            links = unit_links(sentence, attempt, 0, output, source, [next(weights)])
+            prefix = beginning_with_term(sentence, attempt, output, links, self.coder)
+            limit = self.segmenter.config.model.max_positions - 2
+            if prefix is not None and len(prefix) <= limit:
+                sentence.attempts.append(attempt.again(prefix=prefix))
+                again.append((text, sentence))
+            elif self._require_terms(sentence) or self._retry(sentence):
+                again.append((text, sentence))
+            else:
+                sentence.chosen = _best(sentence)
+        return again
 
     def _spans_survive(self, text: SegmentedText, sentence: Sentence) -> bool:
         """Return whether every output has the spans that the model was shown as text."""
@@ -119,15 +155,18 @@ class Rounds:
         )
         return all(spans_survive(output, mode, spans) for output in outputs)
 
-    def _add_attempt(self, sentence: Sentence, output: Output) -> bool:
-        """Check an output; add an attempt that may be better, if there is one to try."""
+    def _require_terms(self, sentence: Sentence) -> bool:
+        """Add a search whose outputs must contain the lost terms, unless it was tried."""
         attempt = sentence.attempts[-1]
-        attempt.lost = missing(sentence.terms, output.text)
-        attempt.flags = self._flags(sentence, output)
         required = self._required(sentence)
-        if attempt.lost and required != attempt.required and len(attempt.segments) == 1:
-            sentence.attempts.append(attempt.again(required=required))
-            return True
+        if not attempt.lost or required == attempt.required or len(attempt.segments) != 1:
+            return False
+        sentence.attempts.append(attempt.again(required=required, prefix=()))
+        return True
+
+    def _retry(self, sentence: Sentence) -> bool:
+        """Add a search with other settings for a flagged output, if there is one to try."""
+        attempt = sentence.attempts[-1]
         if self.guard != "retry" or not attempt.flags:
             return False
         tried = {each.config or self.config for each in sentence.attempts}

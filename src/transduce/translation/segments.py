@@ -41,18 +41,24 @@ class Attempt:
     segments: list[Segment]  # none if there is nothing to translate
     config: SearchConfig | None = None  # None: that of the translation
     required: Required = ()
+    prefix: tuple[int, ...] = ()  # token ids that the output must begin with
     hypotheses: list[list[Hypothesis]] = field(default_factory=list)  # per segment, best first
     flags: tuple[Flag, ...] = ()  # of the best output
     lost: Sequence[Match] = ()  # terms whose translation it lacks
 
     def again(
-        self, *, config: SearchConfig | None = None, required: Required | None = None
+        self,
+        *,
+        config: SearchConfig | None = None,
+        required: Required | None = None,
+        prefix: tuple[int, ...] | None = None,
     ) -> "Attempt":
-        """Return the same input, to be searched with other settings or required phrases."""
+        """Return the same input, to be searched in another way."""
         return Attempt(
             *(self.mode, self.shown, self.segments),
             self.config if config is None else config,
             self.required if required is None else required,
+            self.prefix if prefix is None else prefix,
         )
 
 
@@ -127,7 +133,7 @@ class SegmentedText:
         return [
             Job(
                 np.array([*segment.ids, EOS]),
-                () if sentence.number + index else self.prefix,
+                attempt.prefix or (() if sentence.number + index else self.prefix),
                 (self.number, sentence.number + index, *((again,) if again else ())),
                 required=attempt.required,
             )

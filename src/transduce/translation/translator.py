@@ -256,7 +256,7 @@ class Translator:
     ) -> Steps[None]:
         """Return the steps that search prepared texts; see `rounds`."""
         space = separator(self.config.languages[1])
-        return Rounds(self._segmenter, config, how.tag, guard, space).run(texts)
+        return Rounds(self._segmenter, config, how.tag, guard, space, self._attends).run(texts)
 
     def finishing(self, texts: Sequence[SegmentedText], *, align: bool = False) -> Steps[None]:
         """Return the steps that complete the outputs of texts with spans or tags."""
