@@ -191,6 +191,33 @@ PARSING = {
         validate_every=1_000,
         validate_bleu=0,
     ),
+    # `parse-small` with layers and a regularisation that came after the paper.
+    "parse-modern": small(
+        ModelConfig(
+            N=4,
+            d_model=256,
+            d_ff=1024,
+            h=4,
+            d_k=64,
+            d_v=64,
+            P_drop=0.3,
+            max_len=512,
+            pre_norm=True,
+            norm="rms",
+            positions="rotary",
+        ),
+        steps=10_000,
+        warmup=1_500,
+        batch_tokens=8_000,
+        vocabulary=4_000,
+        max_skew=100,
+        rdrop=3.0,
+        save_every=200,
+        keep=8,
+        average=8,
+        validate_every=1_000,
+        validate_bleu=0,
+    ),
     # For a CPU and a few minutes.
     "parse-tiny": small(
         ModelConfig(N=2, d_model=128, d_ff=512, h=4, d_k=32, d_v=32, max_len=512),

@@ -70,6 +70,9 @@ class TrainConfig(Settings):
         "the default is 1 / lr_scale^2, because deep models may diverge otherwise",
         "5.3",
     )
+    position_lr: float = setting(
+        1.0, "factor on the learning rate of learned positions (positions = learned)", "3.5"
+    )
     cooldown: float = setting(
         0.0, "fraction of the run, at its end, in which the learning rate falls to 0"
     )
@@ -126,7 +129,7 @@ class TrainConfig(Settings):
         self._check_each("batch_tokens warmup save_every keep average", at_least(1))
         self._check_each("validate_every log_every max_skew", at_least(1))
         self._check_each("steps epochs seconds vocabulary ramp threads accumulate", POSITIVE)
-        self._check_each("epsilon lr_scale residual_lr", POSITIVE)
+        self._check_each("epsilon lr_scale residual_lr position_lr", POSITIVE)
         self._check_each("eps_ls beta1 beta2 bpe_dropout", FRACTION)
         self._check_each("clip validate_bleu patience", at_least(0))
         self._check_each("rdrop simcut weight_decay", at_least(0))

@@ -6,13 +6,14 @@ nothing: the host does not wait for the gradient, so it cannot decide. If an opt
 `found_inf`, its `reads_found_inf` is False; training then waits and does not call `step`.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from transduce.config import ModelConfig, TrainConfig
+from transduce.model.embedding import Embedding
 from transduce.model.ops.linear import Linear
 from transduce.training.muon import blocks_in_layers, make_stacks
 
@@ -95,18 +96,16 @@ class Adam(torch.optim.Adam):
 
 
 def parameter_groups(
-    parameters: Iterable[nn.Parameter], config: TrainConfig, outputs: Container[Tensor] = ()
+    parameters: Iterable[nn.Parameter], config: TrainConfig, factors: Mapping[nn.Parameter, float]
 ) -> list[dict[str, Any]]:
-    """Group parameters by their weight decay and the factor on their learning rate.
+    """Group parameters by their weight decay and the factor on their learning rate, 1 by default.
 
     Only matrices decay, embeddings included; biases, the gains of norms and other vectors do not.
-    `outputs` are the matrices whose rate `residual_lr` multiplies.
     """
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for parameter in parameters:
         decay = config.weight_decay if parameter.squeeze().ndim > 1 else 0.0
-        factor = config.residual_lr if parameter in outputs else 1.0
-        groups.setdefault((decay, factor), []).append(parameter)
+        groups.setdefault((decay, factors.get(parameter, 1.0)), []).append(parameter)
     return [
         {"params": group, "weight_decay": decay, "factor": factor}
         for (decay, factor), group in groups.items()
@@ -123,7 +122,7 @@ class Muon(Adam):
         blocks = blocks_in_layers(model)
         matrices = {block.weight for block in blocks}
         others = (w for w in model.parameters() if w not in matrices)
-        super().__init__(parameter_groups(others, config), config)
+        super().__init__(parameter_groups(others, config, position_factors(model, config)), config)
         device = blocks[0].weight.device
         self.found_inf = torch.zeros((), device=device)
         self.weight_decay, self.matrices = config.weight_decay, [*matrices]
@@ -159,5 +158,17 @@ def make_optimizer(
     """Return the optimizer of `config.optimizer`; `residual_lr` applies to `residual_outputs`."""
     if config.optimizer == "muon":
         return Muon(model, config)
-    outputs = {matrix.weight for matrix in residual_outputs}
-    return Adam(parameter_groups(model.parameters(), config, outputs), config)
+    factors = position_factors(model, config)
+    factors |= {matrix.weight: config.residual_lr for matrix in residual_outputs}
+    return Adam(parameter_groups(model.parameters(), config, factors), config)
+
+
+def position_factors(model: nn.Module, config: TrainConfig) -> dict[nn.Parameter, float]:
+    """Return the factor on the learning rate of learned positions.
+
+    Word embeddings are multiplied by sqrt(d_model) on the way in (paper 3.4), positions are not. So
+    Adam changes a position by sqrt(d_model) less than a word in the same step; `position_lr` =
+    sqrt(d_model) makes up for it.
+    """
+    tables = [each.positions for each in model.modules() if isinstance(each, Embedding)]
+    return {table: config.position_lr for table in tables if isinstance(table, nn.Parameter)}

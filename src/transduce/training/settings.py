@@ -46,7 +46,7 @@ ADDED = frozenset(
     {
         *("init", "pre_norm", "norm", "gated", "qk_norm", "optimizer", "schedule", "weight_decay"),
         *("ema", "rdrop", "simcut", "cutoff", "word_dropout", "bpe_dropout"),
-        *("spans", "terms"),
+        *("spans", "terms", "position_lr"),
     }
 )
 # Model settings that may differ from those of the trained model to start from.
