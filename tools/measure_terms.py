@@ -223,6 +223,11 @@ def measure_all(plan: Plan, runs: list[Run], jobs: int, terms: int, start: float
     failed: list[str] = []
     if not waiting:
         return failed
+    if jobs == 1:
+        write_glossary(Path(plan.work), terms)
+        for run in waiting:
+            say(f"{time.monotonic() - start:5.0f} s {measure(plan, run)}")
+        return failed
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, len(waiting)), mp_context=context) as pool:
         futures = {pool.submit(measure, plan, run): run for run in waiting}
