@@ -51,6 +51,7 @@ CONDITIONS: dict[str, dict[str, str]] = {
 VARIANTS = {  # (glossary, protection)
     "plain": (False, False),
     "glossary": (True, False),
+    "required": (True, False),  # no term is placed by alignment
     "spans": (False, True),
     "spans+glossary": (True, True),
 }
@@ -297,16 +298,17 @@ def translate(
 ) -> dict[str, Any]:
     """Translate the test in one variant; return outputs and what was counted."""
     with_glossary, keep = VARIANTS[name]
-    engine = translator.engine
+    engine, attends = translator.engine, translator._attends  # noqa: SLF001
     counting = CountingEngine(engine)
     translator.engine = counting
+    translator._attends = name != "required"  # noqa: SLF001
     start = time.monotonic()
     try:
         translations = translator.translate(
             sources, split=False, keep=keep, glossary=glossary if with_glossary else None
         )
     finally:
-        translator.engine = engine
+        translator.engine, translator._attends = engine, attends  # noqa: SLF001
     seconds = time.monotonic() - start
     spans: Counter[str] = Counter()
     for translation in translations:

@@ -24,6 +24,8 @@ Output = tuple[str, int, str]  # condition, seed, variant
 # What costs BLEU: the name, and the condition and variant that are compared with others.
 DIFFERENCES = {
     "glossary": ("glossary", "plain"),
+    "required alone": ("required", "plain"),
+    "placed instead of required": ("glossary", "required"),
     "protection": ("spans", "plain"),
     "glossary, protected": ("spans+glossary", "spans"),
 }
@@ -105,7 +107,8 @@ def _comparisons(scores: Mapping[Output, float]) -> Iterable[tuple[str, Output, 
     """Yield what is compared: a name, the output and the one that it is compared with."""
     for condition, seed in dict.fromkeys(key[:2] for key in scores):
         for name, (variant, base) in DIFFERENCES.items():
-            yield name, (condition, seed, variant), (condition, seed, base)
+            if {(condition, seed, variant), (condition, seed, base)} <= scores.keys():
+                yield name, (condition, seed, variant), (condition, seed, base)
         other = TRAININGS.get(condition)
         for variant in ("plain", "spans", "spans+glossary"):
             if other and (other, seed, variant) in scores:

@@ -34,7 +34,7 @@ def test_every_condition_is_measured_once_and_reported(
     assert again.splitlines()[:-1] == first.splitlines()[-len(again.splitlines()) : -1]
 
     figures = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))
-    assert len(figures["scores"]) == 2 * 4  # conditions, variants
+    assert len(figures["scores"]) == 2 * 5  # conditions, variants
     protected = [row for row in figures["counts"] if row["variant"].startswith("spans")]
     for row in protected:
         exact, total = (
@@ -62,7 +62,7 @@ def test_other_options_need_another_work_folder(tmp_path: Path) -> None:
 def test_a_report_has_the_differences_of_each_seed() -> None:
     def run(condition: str, seed: int, outputs: list[str]) -> dict[str, object]:
         variant = {"outputs": outputs, "seconds": 1.0, "again": 1, "searches": {}, "spans": {}}
-        names = ("plain", "glossary", "spans", "spans+glossary")
+        names = ("plain", "glossary", "required", "spans", "spans+glossary")
         better = {"glossary": {**variant, "outputs": ["drei kleine Hunde laufen schnell"]}}
         variants = dict.fromkeys(names, variant) | better
         return {"condition": condition, "seed": seed, "seconds": 9.0, "variants": variants}
@@ -73,7 +73,13 @@ def test_a_report_has_the_differences_of_each_seed() -> None:
         "terms": [("dogs", "Hunde")],
         "runs": [run("plain", seed, ["drei kleine Tiere laufen schnell"]) for seed in (1, 2)],
     }
-    protected = {"plain": False, "glossary": False, "spans": True, "spans+glossary": True}
+    protected = {
+        "plain": False,
+        "glossary": False,
+        "required": False,
+        "spans": True,
+        "spans+glossary": True,
+    }
     lines, figures = report(gathered, protected)
     gains = [row for row in figures["differences"] if row["what"] == "glossary"]
     assert [(row["seed"], row["difference"] > 50) for row in gains] == [(1, True), (2, True)]
