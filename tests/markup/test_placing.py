@@ -17,7 +17,7 @@ from transduce.markup.placing import (
     place_tags,
     units,
 )
-from transduce.markup.protected import protect, restore, stand_ins
+from transduce.markup.protected import find_literal, protect, restore, stand_ins
 
 RULES = SpanRules()
 BOLD, END_BOLD = Tag("open", 1), Tag("close", 1)
@@ -68,6 +68,25 @@ def test_spans_stay_in_order_where_they_follow_each_other() -> None:
     protected = protect("{a} {b} {c} runs", RULES)
     aligned = Aligned(protected.text, "läuft", [3])
     assert restore(insert_spans(aligned, [0, 1, 2]), protected.spans) == "{a} {b} {c} läuft"
+
+
+def test_a_span_does_not_grow_into_a_word_where_the_mark_beside_it_is_elsewhere() -> None:
+    protected = protect("See https://a.org/b. The *site.css* page is (./run.sh).", RULES)
+    target = "Seite Siehe Hier läuft"
+    aligned = Aligned(protected.text, target, [4, 0, 1, 6])
+    text = restore(insert_spans(aligned, stand_ins(protected.text)), protected.spans)
+    for span in protected.spans:
+        assert isinstance(span, str)
+        assert len(find_literal(text, span)) == 1, text
+
+
+def test_a_span_that_touches_a_word_in_the_source_touches_it_in_the_target() -> None:
+    protected = protect("Count {n}th dog", RULES)
+    aligned = Aligned(protected.text, "th Hund", [2, 3])
+    assert restore(insert_spans(aligned, [0]), protected.spans) == "{n}th Hund"
+    protected = protect("{a}{b}, dogs", RULES)
+    aligned = Aligned(protected.text, "Hunde", [3])
+    assert restore(insert_spans(aligned, [0, 1]), protected.spans) == "{a}{b} Hunde"
 
 
 def test_pairs_of_tags_in_plain_text_are_elements() -> None:

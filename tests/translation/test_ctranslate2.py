@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from transduce.batching.packed import make_batch
 from transduce.checkpoints.checkpoint import save_model
 from transduce.config import SearchConfig
 from transduce.errors import BadInput
+from transduce.glossary import Glossary, accuracy
 from transduce.interop.export.ctranslate2 import export
 from transduce.runs.arrays import load_arrays
 from transduce.runs.folder import RunConfig
@@ -315,6 +316,29 @@ def test_jobs_that_require_phrases_are_searched_by_torch_and_the_others_are_not(
         "transduce.translation.engines.pytorch.TorchEngine.load", lambda *_: pytest.fail("loaded")
     )
     list(Translator.load(trained).engine.search(free, config, 4))
+
+
+def test_terms_are_placed_by_ctranslate2_and_required_of_torch(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transduce.translation.engines.selection.may_have_cuda", lambda: False)
+    glossary = Glossary.of({"dog": "Hunderich", "man": "Herr", "tree": "Strauch"})
+    translator = Translator.load(trained, quantize="none")
+    asked: list[Job] = []
+    search = translator.engine.search
+
+    def recorded(jobs: Sequence[Job], config: SearchConfig, batch: int) -> Any:
+        asked.extend(jobs)
+        return search(jobs, config, batch)
+
+    monkeypatch.setattr(translator.engine, "search", recorded)
+    found = translator.translate(SENTENCES, glossary=glossary)
+    assert translator.engine.name.startswith("ctranslate2")
+    assert any(len(job.prefix) > 3 and not job.required for job in asked)  # behind other words
+    assert any(job.required for job in asked)
+    pairs = [(text.source, text.text) for text in found]
+    assert accuracy(pairs, glossary).share == 1
+    assert all(term.found for text in found for term in text.terms)
 
 
 def test_an_export_can_be_used_without_transduce(trained: Path, tmp_path: Path) -> None:

@@ -1,57 +1,9 @@
 """Sentences are searched again where that may repair their output, and only there."""
 
-from collections.abc import Iterator, Sequence
-
-import numpy as np
 import pytest
-from untrained_translator import TEXT
+from scripted_engine import scripted_translator as translator
 
-from transduce import Translator
-from transduce.config import ModelConfig, SearchConfig, TrainConfig
 from transduce.glossary import Glossary
-from transduce.runs.folder import RunConfig
-from transduce.subwords import Codec, Subwords
-from transduce.translation.types import Hypothesis, Ints, Job
-
-SUBWORDS = Subwords.learn(TEXT, 320)
-Searched = tuple[str, SearchConfig, bool]
-
-
-class Scripted:
-    """An engine that answers from a table of texts, and records what it is asked."""
-
-    name, batch = "scripted", 8
-
-    def __init__(self, answers: dict[str, list[str]]) -> None:
-        self.answers = {source: iter(outputs) for source, outputs in answers.items()}
-        self.searched: list[Searched] = []
-
-    def search(
-        self, jobs: Sequence[Job], config: SearchConfig, batch: int
-    ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        for number, job in enumerate(jobs):
-            source = SUBWORDS.decode(job.source[:-1].tolist())
-            self.searched.append((source, config, bool(job.required)))
-            tokens = SUBWORDS.encode(next(self.answers[source]))
-            yield number, [Hypothesis.of(tokens, -0.1 * len(tokens), config)] * config.nbest
-
-    def lanes(self) -> "list[Scripted]":
-        return [self]
-
-    def score(self, pairs: object) -> list[list[float]]:
-        raise NotImplementedError
-
-    def align(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[np.ndarray]:
-        """Align the tokens in order."""
-        return [np.eye(len(target), len(source), dtype=np.float32) for source, target in pairs]
-
-
-def translator(answers: dict[str, list[str]]) -> tuple[Translator, Scripted]:
-    engine = Scripted(answers)
-    size = len(SUBWORDS)
-    model = ModelConfig(max_len=64, source_vocabulary=size, target_vocabulary=size)
-    config = RunConfig(model=model, train=TrainConfig(), languages=("en", "de"))
-    return Translator(engine, Codec(SUBWORDS, SUBWORDS), config), engine
 
 
 def test_a_copied_span_needs_no_further_search() -> None:
@@ -69,7 +21,7 @@ def test_a_changed_repeated_or_lost_span_is_cut_out_and_inserted(first: str) -> 
     (translation,) = translate.translate(["Two {dogs} run."])
     assert translation.text == "Zwei {dogs} laufen."
     assert [span.placed for span in translation.spans] == ["aligned"]
-    assert [source for source, *_ in engine.searched] == ["Two {dogs} run.", "Two run."]
+    assert [each.source for each in engine.searched] == ["Two {dogs} run.", "Two run."]
 
 
 def test_a_part_of_a_longer_word_is_no_copy() -> None:
@@ -85,7 +37,7 @@ def test_a_lost_term_is_required_in_a_second_search() -> None:
     )
     (translation,) = translate.translate(["Two dogs run."], glossary=glossary)
     assert translation.text == "Zwei Wauwaus laufen."
-    assert [required for *_, required in engine.searched] == [False, True]
+    assert [bool(each.required) for each in engine.searched] == [False, True]
     assert [(term.target, term.found) for term in translation.terms] == [("Wauwaus", True)]
 
 
@@ -125,7 +77,7 @@ def test_flagged_outputs_are_only_searched_again_if_asked_for() -> None:
         kinds = [flag.kind for flag in translation.flags]
         assert ("repetition" in kinds) == (guard == "flag")
         assert len(engine.searched) == (2 if guard == "retry" else 1)
-    assert engine.searched[0][1] != engine.searched[1][1]
+    assert engine.searched[0].config != engine.searched[1].config
 
 
 def test_retries_end_and_the_least_bad_output_is_kept() -> None:
@@ -142,4 +94,4 @@ def test_other_sentences_are_not_searched_again() -> None:
     translate, engine = translator(answers)
     (translation,) = translate.translate(["Two {dogs} run. A man sleeps."])
     assert translation.text == "Zwei {dogs} laufen. Ein Mann schläft."
-    assert [source for source, *_ in engine.searched].count("A man sleeps.") == 1
+    assert [each.source for each in engine.searched].count("A man sleeps.") == 1

@@ -84,7 +84,9 @@ class Aligned:
 def insert_spans(aligned: Aligned, missing: Sequence[int]) -> str:
     """Return the translation with these spans, in the order of the source, inserted.
 
-    A span follows the translation of the unit before it, or precedes that of the unit after it.
+    A span follows the translation of the unit before it, or precedes that of the unit after it. A
+    mark that it touches in the source may be elsewhere in the target: a space then separates the
+    span from a word.
     """
     places: list[tuple[int, int]] = []  # character of the target, position in the source
     last: tuple[int, int] | None = None  # source unit and place of the span inserted before
@@ -98,15 +100,21 @@ def insert_spans(aligned: Aligned, missing: Sequence[int]) -> str:
     text, done = "", 0
     for place, position in sorted(places):
         text = _joined(text, aligned.target[done:place])
+        before, after = aligned.source[:position][-1:], aligned.source[position + 1 :][:1]
         if text.endswith(SPACE_WANTED):  # directly after another span
-            text = text.removesuffix(SPACE_WANTED) + " "
-        glued_before = position > 0 and not aligned.source[position - 1].isspace()
-        after = aligned.source[position + 1 : position + 2]
-        if not glued_before and text and not text[-1].isspace():
+            text = text.removesuffix(SPACE_WANTED)
+            text += "" if text[-1] == before else " "
+        if not _touches(before, text[-1:]) and text and not text[-1].isspace():
             text += " " if text[-1] not in OPENING else ""
-        text += aligned.source[position] + (SPACE_WANTED if not after.strip() else "")
+        following = aligned.target[place : place + 1]
+        text += aligned.source[position] + ("" if _touches(after, following) else SPACE_WANTED)
         done = place
     return _joined(text, aligned.target[done:]).removesuffix(SPACE_WANTED)
+
+
+def _touches(of_source: str, of_target: str) -> bool:
+    """Return whether a span touches a character of the target as it did one of the source."""
+    return bool(of_source.strip()) and (of_source.isalnum() or not of_target.isalnum())
 
 
 def _joined(text: str, rest: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from transduce.glossary import missing
 from transduce.markup.inline import Inline
 from transduce.markup.placing import NONE, Aligned, place_tags, units
 from transduce.markup.protected import STAND_IN, restore, span_index
@@ -133,9 +134,14 @@ def checked(text: SegmentedText, translation: Translation) -> Translation:
     terms: list[UsedTerm] = []
     flags: list[Flag] = []
     for sentence in text.sentences:
-        lost = {id(match) for match in sentence.attempt.lost}
+        # A span that was inserted may be between the words of a term.
+        inserted = any(each.inserted for each in sentence.finished[:1])
+        lost = sentence.attempt.lost
+        if inserted:
+            lost = missing(sentence.terms, sentence.finished[0].text)
+        lost_ids = {id(match) for match in lost}
         terms += [
-            UsedTerm(match.entry.source, match.entry.target, id(match) not in lost)
+            UsedTerm(match.entry.source, match.entry.target, id(match) not in lost_ids)
             for match in sentence.terms
         ]
         flags += sentence.attempt.flags

@@ -19,7 +19,7 @@ from transduce.translation.guard import Attempt as Checked
 from transduce.translation.guard import Flag, check, retry_settings
 from transduce.translation.model_input import Mode
 from transduce.translation.outputs import Output, read_output, spans_survive, unit_links
-from transduce.translation.segments import SegmentedText, Segmenter, Sentence
+from transduce.translation.segments import Attempt, SegmentedText, Segmenter, Sentence
 from transduce.translation.terms import beginning_with_term
 from transduce.translation.types import Hypothesis, Ints, Job, Required
 
@@ -104,8 +104,7 @@ class Rounds:
                 continue
             attempt.lost = missing(sentence.terms, output.text)
             attempt.flags = self._flags(sentence, output)
-            can_force = len(attempt.segments) == 1 and (sentence.number or not text.prefix)
-            if attempt.lost and not attempt.required and can_force and self.attends:
+            if self._may_place(text, sentence):
                 to_place.append((text, sentence, output))
             elif self._require_terms(sentence) or self._retry(sentence):
                 again.append((text, sentence))
@@ -116,6 +115,17 @@ class Rounds:
         for (_, sentence), new in zip(cut, encoded, strict=True):
             sentence.attempts.append(new)
         return cut + again
+
+    def _may_place(self, text: SegmentedText, sentence: Sentence) -> bool:
+        """Return whether the next search may begin with a part of the output and a lost term."""
+        attempt = sentence.attempts[-1]
+        is_free = not attempt.required and (sentence.number > 0 or not text.prefix)
+        return self.attends and is_free and self._can_force(attempt)
+
+    def _can_force(self, attempt: Attempt) -> bool:
+        """Return whether a search can make up for lost terms: samples depend on no glossary."""
+        is_sample = (attempt.config or self.config).sample
+        return bool(attempt.lost) and len(attempt.segments) == 1 and not is_sample
 
     def _place_terms(
         self, outputs: Sequence[tuple[SegmentedText, Sentence, Output]]
@@ -132,8 +142,7 @@ class Rounds:
             attempt, source = sentence.attempts[-1], self.segmenter.codec.source
             links = unit_links(sentence, attempt, 0, output, source, [next(weights)])
             prefix = beginning_with_term(sentence, attempt, output, links, self.coder)
-            limit = self.segmenter.config.model.max_positions - 2
-            if prefix is not None and len(prefix) <= limit:
+            if prefix is not None and self.segmenter.can_write(prefix):
                 sentence.attempts.append(attempt.again(prefix=prefix))
                 again.append((text, sentence))
             elif self._require_terms(sentence) or self._retry(sentence):
@@ -159,7 +168,7 @@ class Rounds:
         """Add a search whose outputs must contain the lost terms, unless it was tried."""
         attempt = sentence.attempts[-1]
         required = self._required(sentence)
-        if not attempt.lost or required == attempt.required or len(attempt.segments) != 1:
+        if required == attempt.required or not self._can_force(attempt):
             return False
         sentence.attempts.append(attempt.again(required=required, prefix=()))
         return True

@@ -236,6 +236,11 @@ class Segmenter:
             )
         ]
 
+    def can_write(self, ids: Sequence[int]) -> bool:
+        """Return whether an output may begin with these tokens."""
+        limit = self.config.model.max_positions - 2
+        return len(ids) <= limit and {*ids}.isdisjoint(self.forbidden)
+
     def _shown(self, text: SegmentedText, sentence: Sentence, mode: Mode) -> ModelInput:
         coder = self.codec.source
         terms = [

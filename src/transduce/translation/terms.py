@@ -23,22 +23,29 @@ def beginning_with_term(
     of the attempt is aligned with a lost term.
     """
     source_units, target_units = units(sentence.text), units(output.text)
-    tokens = attempt.hypotheses[0][0].tokens
     places: list[tuple[int, Match]] = []
     for match in attempt.lost:
         first = bisect_right(source_units, match.start, key=lambda unit: unit[1])
         last = bisect_left(source_units, match.end, key=lambda unit: unit[0])
         for (start, _), link in zip(target_units, links, strict=True):
-            token = output.owners[start]
-            begins = start == 0 or output.text[start - 1].isspace()
-            if first <= link < last and begins and token >= len(attempt.prefix):
+            token = _first_token(output, start)
+            if first <= link < last and token is not None and token >= len(attempt.prefix):
                 places.append((token, match))
                 break
     if not places:
         return None
     token, match = min(places, key=lambda place: place[0])
-    assert token != NO_TOKEN
     target = match.entry.target
     if token == 0 and not match.entry.case:
         target = target[:1].upper() + target[1:]
-    return (*tokens[:token], *coder.encode(target))
+    return (*attempt.hypotheses[0][0].tokens[:token], *coder.encode(target))
+
+
+def _first_token(output: Output, start: int) -> int | None:
+    """Return the first token of a word, its space included; None if no word begins here."""
+    if start == 0:
+        return 0
+    token = output.owners[start - 1]
+    if not output.text[start - 1].isspace() or token in (NO_TOKEN, output.owners[start - 2]):
+        return None
+    return token
