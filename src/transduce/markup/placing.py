@@ -268,7 +268,7 @@ def _serialised(target: str, root: _Node, spans: Sequence[str | Tag]) -> Inline:
     parts: list[str | Tag] = []
     position = 0
 
-    def write_text(end: int) -> None:
+    def append_until(end: int) -> None:
         nonlocal position
         for character in target[position:end]:
             span = spans[span_index(character)] if STAND_IN.match(character) else character
@@ -282,17 +282,17 @@ def _serialised(target: str, root: _Node, spans: Sequence[str | Tag]) -> Inline:
     while stack:
         node, done = stack.pop()
         if done:
-            write_text(node.end)
+            append_until(node.end)
             if node.element:
                 parts.append(node.element.closing)
             continue
-        write_text(node.start)
+        append_until(node.start)
         if node.element:
             parts.append(node.element.opening)
         stack.append((node, True))
         children = sorted(node.children, key=lambda child: (child.start, child.end))
         stack += [(child, False) for child in reversed(children)]
-    write_text(len(target))
+    append_until(len(target))
     return tuple(part for part in parts if part != "")
 
 
