@@ -130,9 +130,13 @@ def test_pairs_are_refused_on_either_side(tmp_path: Path) -> None:
     text, other = tmp_path / "a.en", tmp_path / "a.tmx"
     text.write_text("Two dogs run.\n", encoding="utf-8")
     other.write_text("Two dogs run.\tZwei Hunde rennen.\n", encoding="utf-8")
-    for files in ((text, other), (other, text), (other, None)):
-        with pytest.raises(UnsupportedFormat, match=r"a\.tmx is TMX.* into a \.tsv file"):
+    for files in ((text, other), (other, text)):
+        with pytest.raises(UnsupportedFormat, match=r"a\.tmx is TMX.*, give it alone, without"):
             list(read_pairs(*files))
+    alone = tmp_path / "a.srt"
+    alone.write_text(SRT, encoding="utf-8")
+    with pytest.raises(UnsupportedFormat, match=r"a\.srt is SubRip subtitles"):
+        list(read_pairs(alone, None))
     assert list(read_pairs(other, None, as_text=True))
 
 
@@ -148,7 +152,7 @@ def test_commands_refuse_documents_and_say_what_to_do(
     source, target = map(str, tiny_files)
     out = str(tmp_path / "run")
     for command in (
-        ["train", str(tmx), "--out", out],
+        ["train", str(tmx), target, "--out", out],
         ["train", str(csv), target, "--out", out],
         ["train", source, target, "--valid", str(csv), target, "--out", out],
         ["score", str(csv), target],
@@ -157,7 +161,7 @@ def test_commands_refuse_documents_and_say_what_to_do(
         ["bench", "translate", str(tiny_run), str(csv)],
     ):
         error = cli(*command).error
-        assert "which is not read as lines: write its sentences" in error
+        assert "which is not read as lines: as parallel text, give it alone" in error
         assert "--as-text" not in error
 
 

@@ -117,7 +117,9 @@ def get(
 
 
 def terms(
-    source: Path = argument("Source text, or a TSV with both sides; `-` is standard input."),
+    source: Path = argument(
+        "Source text, or one TSV, CSV, TMX or XLIFF file with both sides; `-` is standard input."
+    ),
     target: Path | None = argument("Target text.", default=None),
     *,
     out: Path = option("The glossary to write: a TSV.", "--out", "-o", default=...),

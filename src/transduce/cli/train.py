@@ -68,7 +68,7 @@ class TrainOptions:
     valid: tuple[str, str] | None = option(
         "Validation text, both sides. Default: 1% held out, at most 2,000 pairs."
     )
-    valid_tsv: str | None = option("Validation text, one TSV.")
+    valid_tsv: str | None = option("Validation text, one file with both sides.")
     preset: str | None = option(
         "tiny, small, base, big, modern, a fast one (tiny-3-1, small-4-1, base-12-1), a row of "
         "Table 3, or a baseline (recurrent, convs2s, bytenet, neural-gpu; each with -small and "
@@ -110,10 +110,11 @@ class TrainOptions:
 
 def train(
     source: str | None = argument(
-        "Source text (plain, gz, xz, zst), or a TSV; - is stdin. Omit it with --recipe.",
+        "Source text (plain, gz, xz, zst), or one TSV, CSV, TMX or XLIFF file with both sides; "
+        "- is stdin. Omit it with --recipe.",
         default=None,
     ),
-    target: str | None = argument("Target text; omit it for a TSV.", default=None),
+    target: str | None = argument("Target text; omit it for a file with both sides.", default=None),
     *,
     options: TrainOptions,
     settings: SettingOptions,

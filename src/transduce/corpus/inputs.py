@@ -60,20 +60,27 @@ class InputText:
     files: list[InputFile]
     name: str
     tsv: bool  # one file with both sides, which may be equal
+    languages: tuple[str, str] | None = None  # to choose from a file with several
 
     @classmethod
-    def of(cls, given: Files, folder: Path, stack: contextlib.ExitStack) -> Self:
+    def of(
+        cls,
+        given: Files,
+        folder: Path,
+        stack: contextlib.ExitStack,
+        languages: tuple[str, str] | None = None,
+    ) -> Self:
         """Open a text; a pipe is copied to a temporary folder that lasts as long as `stack`."""
         source, target = given
         paths = [source] if target is None else [source, target]
         name = " and ".join(map(display_name, paths))
         if all(map(_can_be_reread, paths)):
             files = [InputFile(Path(path), str(Path(path).resolve())) for path in paths]
-            return cls(source, target, files, name, target is None)
+            return cls(source, target, files, name, target is None, languages)
         copy = stack.enter_context(working_folder(folder))
         source_copy, target_copy = (copy / side for side in SIDES)
         with source_copy.open("wb") as sources, target_copy.open("wb") as targets:
-            for sentence, translation in read_pairs(source, target):
+            for sentence, translation in read_pairs(source, target, languages=languages):
                 sources.write(sentence.encode() + b"\n")
                 targets.write(translation.encode() + b"\n")
         files = [InputFile(source_copy, name), InputFile(target_copy, name)]
@@ -82,7 +89,8 @@ class InputText:
     def pairs(self, advance: Advance) -> Iterator[Pair]:
         """Yield the pairs, and report progress."""
         number = 0
-        for number, pair in enumerate(read_pairs(self.source, self.target), start=1):
+        pairs = read_pairs(self.source, self.target, languages=self.languages)
+        for number, pair in enumerate(pairs, start=1):
             yield pair
             if number % REPORTED == 0:
                 advance(REPORTED)
@@ -113,6 +121,7 @@ class Inputs:
         valid: Files | None,
         folder: Path,
         stack: contextlib.ExitStack,
+        languages: tuple[str, str] | None = None,
     ) -> Self:
         """Open all texts; see `InputText.of`."""
         given = [*(files for corpus in corpora for files in (corpus.files, corpus.valid)), valid]
@@ -126,13 +135,13 @@ class Inputs:
                 )
 
         def opened(files: Files | None) -> InputText | None:
-            return InputText.of(files, folder, stack) if files else None
+            return InputText.of(files, folder, stack, languages) if files else None
 
         inputs = [
             CorpusInput(
                 corpus.name or "",
                 corpus.tag,
-                InputText.of(corpus.files, folder, stack),
+                InputText.of(corpus.files, folder, stack, languages),
                 opened(corpus.valid),
             )
             for corpus in corpora

@@ -94,7 +94,7 @@ def prepare(
     settings |= _structure(corpora, codec)
     _refuse_foreign(folder)
     with contextlib.ExitStack() as stack:
-        texts = Inputs.of(corpora, valid, folder, stack)
+        texts = Inputs.of(corpora, valid, folder, stack, languages)
         if existing := _open_unchanged(folder, texts.files, settings, shared, progress):
             return existing
         if not may_replace:

@@ -1,7 +1,5 @@
 """CSV and TSV: the cells of chosen columns are translated in place."""
 
-import csv
-import io
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -10,9 +8,8 @@ from typing import NamedTuple
 from transduce.documents.base import Document, DocumentOptions
 from transduce.documents.textfile import BYTE_ORDER_MARK, TextDocument, decode, line_units
 from transduce.errors import BadInput, did_you_mean
+from transduce.text.tables import find_delimiter
 
-DELIMITERS = ",;\t|"
-SAMPLE = 50  # rows from which the delimiter is found
 SHOWN = 20  # columns listed in a question
 
 
@@ -46,26 +43,6 @@ def read(data: bytes, options: DocumentOptions) -> Document:
                         cell.start, cell.end, units, _rendering(join, delimiter, quoted=cell.quoted)
                     )
     return document
-
-
-def find_delimiter(text: str) -> str:
-    """Return the delimiter: that which gives most rows of the same length, of at least 2 cells."""
-    declared = re.match(r"sep=(.)\r?\n", text)  # Excel's
-    if declared:
-        return declared[1]
-    sample = text[: 1 << 20]
-
-    def quality(delimiter: str) -> tuple[float, int]:
-        try:
-            reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter)
-            lengths = [len(row) for row in itertools.islice(reader, SAMPLE) if row]
-        except csv.Error:
-            return 0, 0
-        most = max(set(lengths), key=lambda length: (lengths.count(length), length), default=0)
-        return (lengths.count(most) / len(lengths), most) if most > 1 else (0, 0)
-
-    best = max(DELIMITERS, key=quality)
-    return best if quality(best) > (0, 0) else "\t"
 
 
 def rows(text: str, delimiter: str) -> Iterator[list[Cell]]:

@@ -8,8 +8,26 @@ from transduce.text.compression import COMPRESSIONS
 
 # Suffixes that say how a text is stored, not its language.
 STORAGE_SUFFIXES = frozenset(COMPRESSIONS).union(
-    ("txt", "tsv", "raw", "tok", "src", "tgt", "ref", "out", "hyp", "log", "dat")
+    (
+        "txt",
+        "tsv",
+        "csv",
+        "tmx",
+        "xliff",
+        "xlf",
+        "sdlxliff",
+        "raw",
+        "tok",
+        "src",
+        "tgt",
+        "ref",
+        "out",
+        "hyp",
+        "log",
+        "dat",
+    )
 )
+UNKNOWN = ("src", "tgt")  # languages of texts whose names have no codes
 CODE = re.compile(r"[a-z]{2,3}(_[a-z]{2,4})?", re.IGNORECASE)
 
 
@@ -31,7 +49,7 @@ def guess_languages(
     codes = _suffix(source).split("-") if target is None else [_suffix(source), _suffix(target)]
     if len(codes) == 2 and all(map(CODE.fullmatch, codes)):
         return codes[0], codes[1]
-    return "src", "tgt"
+    return UNKNOWN
 
 
 def language_code(language: str | None) -> str:

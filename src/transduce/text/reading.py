@@ -1,7 +1,8 @@
 """Lines and pairs of lines from plain, compressed and TSV files and from standard input.
 
 Only a line feed ends a line, so that all tools agree on line numbers. Text that is not valid UTF-8
-is refused with its file and line. Documents in other formats are refused, except with `as_text`.
+is refused with its file and line. Documents in other formats are refused, except with `as_text`;
+pairs are read from TMX, XLIFF and CSV too.
 """
 
 import contextlib
@@ -13,12 +14,13 @@ import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePath
-from typing import BinaryIO, cast
+from typing import BinaryIO, NoReturn, cast
 
 from transduce.errors import BadInput, UnsupportedFormat
 from transduce.system.formatting import pluralize
 from transduce.text import unsupported
 from transduce.text.compression import COMPRESSIONS, decompress
+from transduce.text.languages import UNKNOWN, guess_languages
 
 STDIN = "-"
 BLOCK = 1 << 16  # bytes read at once
@@ -27,14 +29,16 @@ SHORT_WAIT = 0.005  # seconds
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def read_lines(path: str | Path, *, as_text: bool = False) -> Iterator[str]:
+def read_lines(path: str | Path, *, as_text: bool = False, raw: bool = False) -> Iterator[str]:
     r"""Yield the lines of a text file, or of standard input if `path` is "-".
 
     Compression is detected from the first bytes, so it also works in a pipe. Lines end with \n; a
-    \r before it, a byte-order mark at the start and a missing last \n are ignored.
+    \r before it, a byte-order mark at the start and a missing last \n are ignored. For `raw`, see
+    `read_pairs`.
     """
     with _open(path) as stream:
-        for lines in _split_lines(_text(path, stream, as_text=as_text), display_name(path)):
+        blocks = _text(path, stream, as_text=as_text)
+        for lines in _split_lines(blocks, display_name(path), raw=raw):
             yield from lines
 
 
@@ -71,17 +75,52 @@ class LineReader(Iterator[str]):
 
 
 def read_pairs(
-    source: str | Path, target: str | Path | None, *, as_text: bool = False
+    source: str | Path,
+    target: str | Path | None,
+    *,
+    as_text: bool = False,
+    languages: tuple[str, str] | None = None,
+    columns: tuple[str, str] | None = None,
+    raw: bool = False,
 ) -> Iterator[tuple[str, str]]:
-    """Yield pairs of lines from two files, or from one TSV if `target` is None."""
+    """Yield pairs of lines from two files, or from one TSV, CSV, TMX or XLIFF if `target` is None.
+
+    `languages` chooses the texts of a TMX or XLIFF file and the columns of a table, by default
+    those of the file's name. `columns` names the columns of a table, or numbers them from 1. With
+    `raw`, lines are returned as they are: damaged UTF-8 becomes lone surrogates
+    (`surrogateescape`), and a carriage return before the line end stays.
+    """
     if target is None:
-        return _pairs_of_tsv(source, as_text=as_text)
+        if languages is None or languages == UNKNOWN:
+            guessed = guess_languages(source, None)
+            languages = None if guessed == UNKNOWN else guessed
+        return _pairs_of_one(source, as_text=as_text, languages=languages, columns=columns, raw=raw)
     if str(source) == str(target) == STDIN:
         raise BadInput(
             "source and target cannot both be standard input: "
             "give one file of each, or one TSV on standard input"
         )
-    return _pairs_of_two(source, target, as_text=as_text)
+    return _pairs_of_two(source, target, as_text=as_text, raw=raw)
+
+
+def find_languages(
+    source: str | Path, target: str | Path | None, given: str | None = None
+) -> tuple[str, str]:
+    """Return the languages as `guess_languages` does, else those that a TMX or XLIFF declares."""
+    guessed = guess_languages(source, target, given)
+    if guessed != UNKNOWN or target is not None or not Path(source).is_file():
+        return guessed
+    from transduce.text import memories
+
+    with _open(source) as stream:
+        blocks = _decompressed(source, stream)
+        head = next(blocks, b"")
+        kind = format_of(source, head)
+        if kind is None or kind.document not in memories.FORMATS:
+            return UNKNOWN
+        parser = memories.FORMATS[kind.document](display_name(source), None)
+        next(parser.pairs(itertools.chain([head], blocks)), None)
+        return parser.chosen if parser.chosen and all(parser.chosen) else UNKNOWN
 
 
 def is_file_argument(argument: str) -> bool:
@@ -113,25 +152,59 @@ def display_name(path: str | Path) -> str:
     return "standard input" if str(path) == STDIN else str(path)
 
 
-def _pairs_of_tsv(path: str | Path, *, as_text: bool) -> Iterator[tuple[str, str]]:
-    number = 0
-    for number, line in enumerate(read_lines(path, as_text=as_text), start=1):
+def _pairs_of_one(
+    path: str | Path,
+    *,
+    as_text: bool,
+    languages: tuple[str, str] | None,
+    columns: tuple[str, str] | None,
+    raw: bool,
+) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of one file of any format that has both sides."""
+    from transduce.text import memories, tables
+
+    name = display_name(path)
+    with _open(path) as stream:
+        blocks = _decompressed(path, stream)
+        head = next(blocks, b"")
+        blocks = itertools.chain([head], blocks)
+        kind = None if as_text else format_of(path, head)
+        if kind is not None and kind.document in memories.FORMATS:
+            yield from memories.FORMATS[kind.document](name, languages).pairs(blocks)
+            return
+        _refuse_utf16(name, head)
+        if kind is not None and kind.document != "csv":
+            _refuse_format(name, kind)
+        lines = itertools.chain.from_iterable(_split_lines(blocks, name, raw=raw))
+        if kind is not None:
+            yield from tables.csv_pairs(lines, name, languages, columns)
+            return
+        first = next(lines, None)
+        if first is None:
+            raise BadInput(f"{name} is empty: expected one pair of sentences per line")
+        lines = itertools.chain([first], lines)
+        if columns is not None or (not as_text and first.count("\t") > 1):
+            yield from tables.tsv_pairs(lines, name, languages, columns)
+        else:
+            yield from _pairs_of_tsv(lines, name)
+
+
+def _pairs_of_tsv(lines: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(lines, start=1):
         source, tab, target = line.partition("\t")
         if not tab or "\t" in target:
             content = f"{line.count(chr(9)) + 1} columns" if tab else "no tab"
             raise BadInput(
-                f"{display_name(path)}, line {number:,} has {content}: expected two columns, a "
+                f"{name}, line {number:,} has {content}: expected two columns, a "
                 "sentence and its translation, with one tab between them"
             )
         yield source, target
-    if not number:
-        raise BadInput(f"{display_name(path)} is empty: expected one pair of sentences per line")
 
 
 def _pairs_of_two(
-    source: str | Path, target: str | Path, *, as_text: bool
+    source: str | Path, target: str | Path, *, as_text: bool, raw: bool
 ) -> Iterator[tuple[str, str]]:
-    sources, targets = (read_lines(path, as_text=as_text) for path in (source, target))
+    sources, targets = (read_lines(path, as_text=as_text, raw=raw) for path in (source, target))
     number = 0
     for number, pair in enumerate(itertools.zip_longest(sources, targets), start=1):
         sentence, translation = pair
@@ -205,22 +278,30 @@ def _blocks(path: str | Path, stream: BinaryIO) -> Iterator[bytes]:
 def _text(path: str | Path, stream: BinaryIO, *, as_text: bool) -> Iterator[bytes]:
     """Yield the decompressed bytes of a text file; refuse documents in other formats."""
     blocks = _decompressed(path, stream)
-    if as_text:
-        return blocks
     head = next(blocks, b"")
-    format_ = unsupported.format_of_content(head) or unsupported.format_of_name(path)
-    if format_ is not None:
-        reads = (
-            "which is not read as lines"
-            if format_.document
-            else "which transduce does not read yet"
-        )
-        raise UnsupportedFormat(
-            f"{display_name(path)} is {format_.name}, {reads}: {format_.advice}",
-            binary=format_.binary,
-            document=format_.document,
-        )
+    _refuse_utf16(display_name(path), head)
+    if not as_text and (kind := format_of(path, head)) is not None:
+        _refuse_format(display_name(path), kind)
     return itertools.chain([head], blocks) if head else iter(())
+
+
+def format_of(path: str | Path, head: bytes) -> unsupported.Format | None:
+    """Return the format of a file by its first bytes, else by its name; None if it may be text."""
+    return unsupported.format_of_content(head) or unsupported.format_of_name(path)
+
+
+def _refuse_format(name: str, kind: unsupported.Format) -> NoReturn:
+    reads = "which is not read as lines" if kind.document else "which transduce does not read yet"
+    raise UnsupportedFormat(
+        f"{name} is {kind.name}, {reads}: {kind.advice}",
+        binary=kind.binary,
+        document=kind.document,
+    )
+
+
+def _refuse_utf16(name: str, head: bytes) -> None:
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise BadInput(f"{name} is UTF-16: expected UTF-8 (iconv -f UTF-16 -t UTF-8 converts it)")
 
 
 def _decompressed(path: str | Path, stream: BinaryIO) -> Iterator[bytes]:
@@ -238,14 +319,10 @@ def _decompressed(path: str | Path, stream: BinaryIO) -> Iterator[bytes]:
     suffix = PurePath(path).suffix.removeprefix(".")
     if suffix in COMPRESSIONS:
         raise BadInput(f"{path} does not begin like a {suffix} file: it is damaged or misnamed")
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise BadInput(
-            f"{display_name(path)} is UTF-16: expected UTF-8 (iconv -f UTF-16 -t UTF-8 converts it)"
-        )
     return blocks
 
 
-def _split_lines(blocks: Iterable[bytes], name: str) -> Iterator[list[str]]:
+def _split_lines(blocks: Iterable[bytes], name: str, *, raw: bool = False) -> Iterator[list[str]]:
     """Split bytes into lines of text, one list per block."""
     number = 0  # lines yielded so far
     unfinished: list[bytes] = []  # parts of a line whose end has not been read yet
@@ -255,7 +332,8 @@ def _split_lines(blocks: Iterable[bytes], name: str) -> Iterator[list[str]]:
         lines: list[str] = []
         if cut:
             whole = b"".join((*unfinished, block[:cut]))
-            lines = _decode(whole if number else whole.removeprefix(BYTE_ORDER_MARK), number, name)
+            whole = whole if number else whole.removeprefix(BYTE_ORDER_MARK)
+            lines = _decode_raw(whole) if raw else _decode(whole, number, name)
             number += len(lines)
             unfinished, length = [], 0
         yield lines
@@ -269,7 +347,14 @@ def _split_lines(blocks: Iterable[bytes], name: str) -> Iterator[list[str]]:
     rest = b"".join(unfinished)
     rest = rest if number else rest.removeprefix(BYTE_ORDER_MARK)
     if rest:
-        yield _decode(rest + b"\n", number, name)
+        yield _decode_raw(rest + b"\n") if raw else _decode(rest + b"\n", number, name)
+
+
+def _decode_raw(whole: bytes) -> list[str]:
+    """Decode lines that end with a line feed, so that encoding them gives the same bytes."""
+    lines = whole.decode("utf-8", "surrogateescape").split("\n")
+    lines.pop()  # empty: the text ends with a line feed
+    return lines
 
 
 def _decode(whole: bytes, number: int, name: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Document formats that are not plain text: recognised by content or suffix.
 
-Commands that read lines refuse them. `transduce translate` translates those with a `document`.
+Commands that read lines refuse them. `transduce translate` translates those with a `document`;
+TMX, XLIFF and CSV are also read as parallel text.
 """
 
 import re
@@ -11,6 +12,7 @@ from transduce.text.compression import COMPRESSIONS
 
 LINES = "write its sentences into a text file, one on each line"
 PAIRS = f"{LINES}, or as pairs with a tab between them into a .tsv file"
+ALONE = f"as parallel text, give it alone, without a second file; otherwise {LINES}"
 CUES = "write the text of each subtitle on a line of its own, without numbers and times"
 PANDOC = "extract its text first, for example with pandoc --to plain --wrap none"
 
@@ -28,12 +30,12 @@ class Format:
 SUBTITLES = Format("SubRip subtitles", CUES, document="srt")
 WEBVTT = Format("WebVTT subtitles", CUES, document="vtt")
 HTML, XML = Format("HTML", PANDOC, document="html"), Format("XML")
-TMX = Format("TMX", PAIRS, document="tmx")
-XLIFF = Format("XLIFF", PAIRS, document="xliff")
+TMX = Format("TMX", ALONE, document="tmx")
+XLIFF = Format("XLIFF", ALONE, document="xliff")
 PO = Format("gettext PO", PAIRS, document="po")
 JSON, JSON_LINES = Format("JSON", document="json"), Format("JSON lines", document="jsonl")
 YAML = Format("YAML")
-CSV = Format("CSV", PAIRS, document="csv")
+CSV = Format("CSV", ALONE, document="csv")
 MARKDOWN = Format("Markdown", PANDOC, document="markdown")
 WORD = Format("a Word document", PANDOC, binary=True, document="docx")
 OLD_OFFICE = Format("an old Office document", PANDOC, binary=True)

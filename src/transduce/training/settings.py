@@ -21,7 +21,7 @@ from transduce.system.formatting import format_duration, pluralize
 from transduce.system.processes import cores
 from transduce.system.progress import Progress
 from transduce.text.corpora import CorpusText
-from transduce.text.languages import guess_languages
+from transduce.text.reading import find_languages
 from transduce.training.defaults import Row, choose_row
 from transduce.training.optimizer import fit_residual_lr
 from transduce.training.start import Start
@@ -240,7 +240,7 @@ def choose_languages(
     """Return the languages: as given, else `known` from the model to start from, else guessed."""
     guesses: dict[tuple[str, str], CorpusText] = {}
     for corpus in corpora:
-        guesses.setdefault(guess_languages(*corpus.files, given), corpus)
+        guesses.setdefault(find_languages(*corpus.files, given), corpus)
     unknown = ("src", "tgt")
     guessed, *others = [guess for guess in guesses if guess != unknown] or [unknown]
     if others:

@@ -81,7 +81,7 @@ def evaluate(
 ) -> Evaluation:
     """Translate and score the test set; return the stored result if nothing has changed."""
     config = RunConfig.load(run)
-    pairs = list(read_pairs(*test))
+    pairs = list(read_pairs(*test, languages=config.languages))
     fingerprint = checksum(
         {
             "weights": stored_digest(config.verified(run, MODEL)),
