@@ -88,7 +88,7 @@ def service(folder: Path) -> Iterator[Callable[[], str]]:
         def address() -> str:
             if not addresses:
                 run = folder / "runs" / "en-de"
-                served = ServedModel.load(run, "en-de", device="cpu", engine="ctranslate2")
+                served = ServedModel.load(run, "en-de", device="cpu")
                 host, port = stack.enter_context(listening(create_app([served])))
                 addresses.append(f"{host}:{port}")
             return addresses[0]

@@ -1,7 +1,7 @@
 """Sentences of many requests are searched in shared batches, fairly, while somebody waits."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -301,3 +301,27 @@ def test_errors_are_not_cached() -> None:
 
     result, _ = run_scenario(scenario, held=False, remember=2)
     assert [outputs[0].tokens for outputs in result] == [[9]]
+
+
+def test_sentences_with_required_phrases_do_not_fail_the_others() -> None:
+    async def scenario(engine: Scripted, batcher: Batcher) -> Any:
+        search = engine.search
+
+        def refusing(jobs: Sequence[Job], *rest: Any) -> Any:
+            if any(job.required for job in jobs):
+                raise ValueError("required")
+            return search(jobs, *rest)
+
+        engine.search = refusing  # type: ignore[method-assign]
+        first = submit(batcher, job(9))
+        await wait_for_batches(engine)
+        required = Job(job(7).source, required=(((5,),),))
+        tasks = (first, submit(batcher, required), submit(batcher, job(8)))
+        await asyncio.sleep(0)
+        engine.go.set()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    (_, refused, result), engine = run_scenario(scenario)
+    assert isinstance(refused, ValueError)
+    assert result[0][0].tokens == [8]
+    assert engine.batches == [[[9, EOS]], [[8, EOS]]]

@@ -86,7 +86,8 @@ def test_models_are_listed_with_limits(app: FastAPI, served: ServedModel) -> Non
     assert model["settings"] == served.translator.config.model.to_json()
     assert model["search"] == {"beam": 4, "alpha": 0.6, "nbest": 1}
     assert model["parameters"] > 10_000
-    assert answer["limits"] == {"characters": 20_000, "texts": 1_000, "beam": 16, "nbest": 16}
+    search = {"beam": 16, "nbest": 16, "glossary": 1_000, "keep": 100}
+    assert answer["limits"] == {"characters": 20_000, "texts": 1_000, **search}
 
 
 def libre(app: FastAPI, **fields: Any) -> httpx.Response:
@@ -298,7 +299,7 @@ def test_alternatives_of_a_long_text_do_not_block_other_requests(
             {"q": "a", "source": "de", "target": "en"},
             "no model from de to en. The models are: en to de",
         ),
-        ({"q": "a", "format": "html"}, 'format = "html": expected text; HTML is not supported'),
+        ({"q": "a", "format": "pdf"}, "format = \"pdf\": expected 'text' or 'html'"),
         ({"q": "a", "alternatives": 99}, "alternatives = 99: expected at most 15"),
         ({"q": "a", "alternatives": "x"}, 'alternatives = "x": expected a whole number'),
         ({"q": [1]}, "q"),

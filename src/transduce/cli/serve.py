@@ -20,6 +20,7 @@ EXAMPLES = """
 transduce serve runs/en-de
 transduce serve runs/en-de runs/de-en --port 9000
 transduce serve runs/en-de --quantize int8 --no-open
+transduce serve runs/en-de --glossary terms.tsv --glossary legal=contracts.tsv
 transduce serve runs/en-de --host 0.0.0.0 --key-file keys.txt --allow-host translate.example.org
 curl 127.0.0.1:8000/api/translate --json '{"text": "Two dogs run."}'
 """
@@ -123,6 +124,10 @@ def serve(
     limits: LimitOptions,
     access: ServeAccessOptions,
     machine: EngineOptions,
+    glossary: list[str] | None = option(
+        "Glossary that requests may use by its name; default: the file's. Repeatable.",
+        metavar="[NAME=]FILE",
+    ),
 ) -> None:
     """Serve models: a page that translates as you type, and an API for programs.
 
@@ -133,20 +138,26 @@ def serve(
 
     for run in runs:
         RunConfig.load(run).require("translation", run)  # before any slow step
-    load = partial(_load, runs, name or (), machine)
+    load = partial(_load, runs, name or (), glossary or (), machine)
     trained = [run for run in runs if (run / "metrics.jsonl").is_file()]
     start_service("serving", listen, load, trained, Limits(**dataclasses.asdict(limits)), access)
 
 
 def _load(
-    runs: list[Path], names: Sequence[str], machine: EngineOptions, progress: Progress
+    runs: list[Path],
+    names: Sequence[str],
+    glossaries: Sequence[str],
+    machine: EngineOptions,
+    progress: Progress,
 ) -> "list[ServedModel]":
-    """Load the models one by one; report the languages and engine of each."""
+    """Load the glossaries and the models; report the languages and engine of each model."""
+    from transduce.serving.glossaries import load_glossaries
     from transduce.serving.models import ServedModel, choose_names
 
+    loaded = load_glossaries(glossaries)
     models = []
     for name, run in zip(choose_names(runs, names), runs, strict=True):
-        model = ServedModel.load(run, name, **dataclasses.asdict(machine))
+        model = ServedModel.load(run, name, glossaries=loaded, **dataclasses.asdict(machine))
         progress.say(f"{name}: {' to '.join(model.languages)}, {model.translator.engine.name}")
         models.append(model)
     return models

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -182,12 +182,17 @@ class DocumentTranslator:
         """Set the targets of units."""
         new = list(dict.fromkeys(u.source for u in units if u.source not in self._known))
         self._known.update(zip(new, self.translate(new), strict=True))
-        for unit in units:
-            # Equal texts may have different links, so each keeps the data of its own tags.
-            own = {part: part for part in unit.source if isinstance(part, Tag)}
-            unit.target = tuple(
-                own[part] if isinstance(part, Tag) else part for part in self._known[unit.source]
-            )
+        set_targets(units, self._known)
+
+
+def set_targets(units: Iterable[Unit], translations: Mapping[Inline, Inline]) -> None:
+    """Set the targets of units from the translations of their sources."""
+    for unit in units:
+        # Equal texts may have different links, so each keeps the data of its own tags.
+        own = {part: part for part in unit.source if isinstance(part, Tag)}
+        unit.target = tuple(
+            own[part] if isinstance(part, Tag) else part for part in translations[unit.source]
+        )
 
 
 def translate_documents(

@@ -9,7 +9,7 @@ In reading order:
 - `extraction`: pairs of terms from parallel text.
 """
 
-from transduce.glossary.entries import Glossary
+from transduce.glossary.entries import Glossary, parse_flags
 from transduce.glossary.extraction import TermPair, extract_terms
 from transduce.glossary.matching import TermAccuracy, accuracy, contains, missing
 from transduce.glossary.terms import Entry, Match
@@ -24,4 +24,5 @@ __all__ = [
     "contains",
     "extract_terms",
     "missing",
+    "parse_flags",
 ]

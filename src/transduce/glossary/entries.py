@@ -64,8 +64,8 @@ class Glossary:
                     f"{where} has {found}: expected a source term, a target term and, if any, "
                     "flags, with a tab between them"
                 )
-            case, place = _parse_flags(columns[2], where) if len(columns) == 3 else (False, None)
-            checked.add(Entry(columns[0], columns[1], case, place or "anywhere"), where)
+            flags = parse_flags("".join(columns[2:]), where)
+            checked.add(Entry(columns[0], columns[1], *flags), where)
         if not checked.entries:
             raise BadInput(
                 f"{name} has no entries: expected a source term, a tab and a target term per line"
@@ -142,7 +142,8 @@ class _Checked:
         self.entries.append(Entry(source, target, entry.case, entry.where))
 
 
-def _parse_flags(column: str, where: str) -> tuple[bool, Where | None]:
+def parse_flags(column: str, where: str) -> tuple[bool, Where]:
+    """Return whether case matters, and where in the sentence; `where` names the entry."""
     flags = [flag for flag in re.split(r"[,\s]+", column.lower()) if flag]
     for flag in flags:
         if flag not in FLAGS:
@@ -155,4 +156,4 @@ def _parse_flags(column: str, where: str) -> tuple[bool, Where | None]:
         raise BadInput(
             f"{where} has the flags {' and '.join(places)}: expected one of start, inside, whole"
         )
-    return CASE in flags, cast("Where", places[0]) if places else None
+    return CASE in flags, cast("Where", places[0]) if places else "anywhere"

@@ -61,6 +61,8 @@ PATTERNS = {
     "number": rf"(?<![\w.,])\d+{WITH_UNIT}",
     "private": f"[{PRIVATE}]",
 }
+HEAD = re.compile(r"\w+|\W")
+IN_WORD = re.compile(r"\w")
 OPENING = {")": "(", "]": "[", "}": "{"}
 TRAILING = ".,;:!?'’)]}"  # not the end of a URL or path in running text
 # Most text has none of these. The first character is a set, which `re` looks for fast.
@@ -109,21 +111,44 @@ class SpanRules:
 
     @functools.cached_property
     def _own(self) -> list[re.Pattern[str]]:
-        own = [re.compile(pattern) for pattern in self.patterns]
-        if self.words:
-            longest_first = sorted(set(self.words), key=lambda word: (-len(word), word))
-            own.append(re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)"))
-        return own
+        return [re.compile(pattern) for pattern in self.patterns]
 
     def find(self, text: str) -> list[Span]:
         """Return the spans of a text, which do not overlap; the user's own come first."""
         found: list[Span] = []
         for pattern in self._own:
             found += [Span(*match.span(), "keep") for match in pattern.finditer(text) if match[0]]
+        found += self._find_words(text)
         built_in = _built_in(text) if MAY_HAVE_SPAN.search(text) else ()
         if not found:
             return [*built_in]
         return sorted(_without_overlaps([*found, *built_in], len(text)), key=lambda s: s.start)
+
+    @functools.cached_property
+    def _words_by_head(self) -> dict[str, list[str]]:
+        """The user's words by the first word or character of each, the longest first."""
+        by_head: dict[str, list[str]] = {}
+        for word in sorted(set(self.words), key=len, reverse=True):
+            if head := HEAD.match(word):
+                by_head.setdefault(head[0], []).append(word)
+        return by_head
+
+    def _find_words(self, text: str) -> Iterator[Span]:
+        """Yield where the user's words occur, whole: from left to right, the longest first.
+
+        An expression of all words could block every thread for long if many words begin alike.
+        """
+        by_head, end = self._words_by_head, 0
+        for head in HEAD.finditer(text) if by_head else ():
+            start = head.start()
+            if start < end or (start and IN_WORD.match(text, start - 1)):
+                continue
+            for word in by_head.get(head[0], ()):
+                stop = start + len(word)
+                if text.startswith(word, start) and not IN_WORD.match(text, stop):
+                    yield Span(start, stop, "keep")
+                    end = stop
+                    break
 
 
 BUILT_IN = SpanRules()

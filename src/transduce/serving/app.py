@@ -11,7 +11,6 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import RedirectResponse
@@ -22,16 +21,27 @@ from transduce.serving import libretranslate, runs, schemas, static_files
 from transduce.serving.access import Access
 from transduce.serving.connections import IdleConnections
 from transduce.serving.forms import TYPES
+from transduce.serving.glossaries import make_preparation
+from transduce.serving.html_texts import TranslatedHtml, translate_html
 from transduce.serving.inspections import Inspections
-from transduce.serving.limits import BEAM, NBEST, Limits
+from transduce.serving.libretranslate_schemas import (
+    Detected,
+    DetectRequest,
+    FrontendSettings,
+    Language,
+    LibreAnswer,
+    LibreRequest,
+)
+from transduce.serving.limits import BEAM, GLOSSARY, KEEP, NBEST, Limits
 from transduce.serving.metrics import Metrics
 from transduce.serving.middleware import HEALTH, ServiceMiddleware, admission_of
 from transduce.serving.models import ServedModel
 from transduce.serving.paragraphs import TranslatedText
 from transduce.serving.problems import Problem, json_response
 from transduce.serving.requests import JSON, read_json, run_while_connected
+from transduce.serving.schemas import described_body
 from transduce.serving.service import Service, in_background, search_config
-from transduce.translation.translator import preparation
+from transduce.translation.translation import TranslatedSentence
 
 DESCRIPTION = "Translation and attention weights of models trained with transduce."
 ERRORS = {
@@ -126,7 +136,14 @@ def _add_middleware(
 
 def _add_translation(app: FastAPI, service: Service, *, show_examples: bool) -> None:
     limits = service.limits
-    bounds = {"characters": limits.characters, "texts": limits.texts, "beam": BEAM, "nbest": NBEST}
+    bounds = {
+        "characters": limits.characters,
+        "texts": limits.texts,
+        "beam": BEAM,
+        "nbest": NBEST,
+        "glossary": GLOSSARY,
+        "keep": KEEP,
+    }
     described = [model.to_json() for model in service.models.values()]
     if not show_examples:
         described = [{**model, "examples": []} for model in described]
@@ -137,12 +154,12 @@ def _add_translation(app: FastAPI, service: Service, *, show_examples: bool) -> 
         tags=["translation"],
         response_model=schemas.TranslateAnswer,
         responses=_errors(*ERRORS),
-        openapi_extra=_body(schemas.TranslateRequest, JSON),
+        openapi_extra=described_body(schemas.TranslateRequest, JSON),
     )
     async def translate(request: Request) -> Response:
         """Translate a text: each line is a paragraph, and its sentences are translated one by one.
 
-        Sentences of concurrent requests are searched together.
+        HTML keeps its tags. Sentences of concurrent requests are searched together.
         """
         start = time.perf_counter()
         parameters = await read_json(request, limits, schemas.TranslateRequest)
@@ -150,10 +167,16 @@ def _add_translation(app: FastAPI, service: Service, *, show_examples: bool) -> 
         search = model.translator.config.search
         config = search_config(search, parameters.beam, parameters.alpha, parameters.nbest)
         client = admission_of(request).client
-        how = preparation(split=parameters.split, tag=parameters.tag)
-        work = service.translate(model, [parameters.text], config, client, how)
+        how = await make_preparation(parameters, model, split=parameters.split, tag=parameters.tag)
+        options: dict[str, Any] = {"client": client, "how": how, "guard": parameters.guard}
+        texts = [parameters.text]
+        if parameters.format == "html":
+            pages = translate_html(service, model, texts, config, **options)
+            (page,) = await run_while_connected(request, pages, limits.timeout)
+            return await in_background(partial(_html_answer, model, page, start), len(page.text))
+        work = service.translate(model, texts, config, **options)
         (translated,) = await run_while_connected(request, work, limits.timeout)
-        answer = partial(_translation, model, translated, start)
+        answer = partial(_answer, model, translated, start)
         return await in_background(answer, translated.characters)
 
     @app.get(
@@ -167,12 +190,26 @@ def _add_translation(app: FastAPI, service: Service, *, show_examples: bool) -> 
         return json_response(models)
 
 
-def _translation(model: ServedModel, translated: TranslatedText, start: float) -> Response:
+def _answer(model: ServedModel, translated: TranslatedText, start: float) -> Response:
     """Return the answer to a request that began at `start`."""
     lines = translated.sentences(model.translator)
+    return _lines_answer(model, translated.join(lines), lines, start)
+
+
+def _html_answer(model: ServedModel, translated: TranslatedHtml, start: float) -> Response:
+    units = [
+        [TranslatedSentence("", unit.source, unit.candidates, unit.terms, unit.flags)]
+        for unit in translated.translations
+    ]
+    return _lines_answer(model, translated.text, units, start)
+
+
+def _lines_answer(
+    model: ServedModel, text: str, lines: Sequence[Sequence[TranslatedSentence]], start: float
+) -> Response:
     answer = {
         "model": model.name,
-        "text": translated.join(lines),
+        "text": text,
         "milliseconds": round((time.perf_counter() - start) * 1000, 1),
         "paragraphs": [{"segments": [item.to_json() for item in line]} for line in lines],
     }
@@ -194,7 +231,7 @@ def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) ->
         tags=["inspection"],
         response_model=schemas.Inspection,
         responses=_errors(*ERRORS),
-        openapi_extra=_body(schemas.InspectRequest, JSON),
+        openapi_extra=described_body(schemas.InspectRequest, JSON),
     )
     async def inspect(request: Request) -> Response:
         """Return the attention weights of every head for a sentence and its translation."""
@@ -211,7 +248,7 @@ def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) ->
             },
             **_errors(*ERRORS),
         },
-        openapi_extra=_body(schemas.InspectRequest, JSON),
+        openapi_extra=described_body(schemas.InspectRequest, JSON),
     )
     async def explorer(request: Request) -> Response:
         """Return an HTML document that draws the attention weights."""
@@ -230,9 +267,9 @@ def _add_libretranslate(app: FastAPI, service: Service, access: Access) -> None:
     @app.post(
         "/translate",
         tags=[LIBRE],
-        response_model=schemas.LibreAnswer,
+        response_model=LibreAnswer,
         responses=refusals,
-        openapi_extra=_body(schemas.LibreRequest, *TYPES),
+        openapi_extra=described_body(LibreRequest, *TYPES),
     )
     async def libre_translate(request: Request) -> Response:
         """Translate as LibreTranslate does. Parameters may be in the query string too."""
@@ -241,9 +278,9 @@ def _add_libretranslate(app: FastAPI, service: Service, access: Access) -> None:
     @app.post(
         "/detect",
         tags=[LIBRE],
-        response_model=list[schemas.Detected],
+        response_model=list[Detected],
         responses=refusals,
-        openapi_extra=_body(schemas.DetectRequest, *TYPES),
+        openapi_extra=described_body(DetectRequest, *TYPES),
     )
     async def libre_detect(request: Request) -> Response:
         """List the source languages of the models. The language is not detected."""
@@ -258,7 +295,7 @@ def _add_libretranslate(app: FastAPI, service: Service, access: Access) -> None:
     @app.get(
         LANGUAGES,
         tags=[LIBRE],
-        response_model=list[schemas.Language],
+        response_model=list[Language],
         responses=_errors(*REFUSALS),
     )
     async def list_languages() -> Response:
@@ -268,7 +305,7 @@ def _add_libretranslate(app: FastAPI, service: Service, access: Access) -> None:
     @app.get(
         SETTINGS,
         tags=[LIBRE],
-        response_model=schemas.FrontendSettings,
+        response_model=FrontendSettings,
         responses=_errors(*REFUSALS),
     )
     async def list_settings() -> Response:
@@ -307,13 +344,6 @@ def _add_pages(app: FastAPI, *, has_models: bool) -> None:
         app.add_route("/", to_runs, include_in_schema=False)
     for path, file in files.items():
         app.add_route(path, file.__call__, include_in_schema=False)
-
-
-def _body(model: type[BaseModel], *types: str) -> dict[str, Any]:
-    """Return the OpenAPI description of a body that the endpoint parses itself."""
-    schema = model.model_json_schema()
-    content = {kind: {"schema": schema} for kind in types}
-    return {"requestBody": {"required": True, "content": content}}
 
 
 def _errors(*statuses: int) -> Responses:

@@ -229,19 +229,27 @@ class Batcher:
         end, enough = 0.0, 0
         while batch := self._take(stop, end, enough):
             start = time.perf_counter()
-            waiting = dict(enumerate(batch))
-            try:
-                jobs = [sentence.job for sentence in batch]
-                for index, hypotheses in lane.search(jobs, batch[0].key[0], len(jobs)):
-                    self._deliver(waiting.pop(index), hypotheses)
-            except Exception as error:  # re-raised in the waiting requests
-                for sentence in waiting.values():
-                    self._deliver(sentence, error)
+            # Not every engine can require phrases, and those that can may be slower.
+            for required in (False, True):
+                self._search(lane, [s for s in batch if bool(s.job.required) is required])
             with self._change:
                 self._searching -= len(batch)
             seconds = time.perf_counter() - start
             self.on_batch(len(batch), seconds)
             end, enough = start + seconds + min(LINGER * seconds, MAX_LINGER), len(batch)
+
+    def _search(self, lane: Engine, sentences: Sequence[Sentence]) -> None:
+        """Search sentences with the same settings, and deliver their results."""
+        waiting = dict(enumerate(sentences))
+        if not waiting:
+            return
+        try:
+            jobs = [sentence.job for sentence in sentences]
+            for index, hypotheses in lane.search(jobs, sentences[0].key[0], len(jobs)):
+                self._deliver(waiting.pop(index), hypotheses)
+        except Exception as error:  # re-raised in the waiting requests
+            for sentence in waiting.values():
+                self._deliver(sentence, error)
 
     def _deliver(self, sentence: Sentence, result: Hypotheses | BaseException) -> None:
         with self._change:

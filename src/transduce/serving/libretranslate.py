@@ -9,14 +9,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from transduce.serving.forms import read_fields
+from transduce.serving.html_texts import translate_html
 from transduce.serving.languages import language_name
+from transduce.serving.libretranslate_schemas import DetectRequest, LibreFields, LibreRequest
 from transduce.serving.limits import Limits
 from transduce.serving.middleware import admission_of
 from transduce.serving.models import ServedModel
 from transduce.serving.paragraphs import TranslatedText
-from transduce.serving.problems import SHOWN, Problem, describe, json_response, quote
+from transduce.serving.problems import SHOWN, Problem, describe, json_response
 from transduce.serving.requests import run_while_connected
-from transduce.serving.schemas import DetectRequest, LibreFields, LibreRequest
 from transduce.serving.service import Service, in_background, search_config
 
 AUTO = "auto"
@@ -39,19 +40,21 @@ async def read_request(request: Request, service: Service, schema: type[R]) -> R
 async def translate(request: Request, service: Service) -> Response:
     """Answer POST /translate."""
     parameters = await read_request(request, service, LibreRequest)
-    if parameters.format != "text":
-        raise Problem(
-            400, f"format = {quote(parameters.format)}: expected text; HTML is not supported"
-        )
     model = find_model(service.models.values(), parameters.source, parameters.target)
     search = model.translator.config.search
     nbest = 1 + parameters.alternatives
     config = search_config(search, max(search.beam, nbest), None, nbest)
     texts = [parameters.q] if isinstance(parameters.q, str) else parameters.q
-    work = service.translate(model, texts, config, admission_of(request).client)
-    translated = await run_while_connected(request, work, service.limits.timeout)
-    rank = partial(ranked_texts, model, translated, nbest)
-    ranked = await in_background(rank, sum(text.characters for text in translated))
+    client = admission_of(request).client
+    if parameters.format == "html":  # has no alternatives: tags are placed in the best translation
+        pages = translate_html(service, model, texts, config, client=client)
+        translated_pages = await run_while_connected(request, pages, service.limits.timeout)
+        ranked = [[page.text] for page in translated_pages]
+    else:
+        work = service.translate(model, texts, config, client)
+        translated = await run_while_connected(request, work, service.limits.timeout)
+        rank = partial(ranked_texts, model, translated, nbest)
+        ranked = await in_background(rank, sum(text.characters for text in translated))
     answer: dict[str, Any] = {"translatedText": [best for best, *_ in ranked]}
     if parameters.alternatives:
         answer["alternatives"] = [others for _, *others in ranked]

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 BEAM = NBEST = 16  # the maximum in a request
 ALPHA = 10.0
+GLOSSARY = 1_000  # entries of a glossary in a request
+KEEP = 100  # words and phrases to keep, in a request
+TERM = 100  # characters of each of these
 RATE, PER_CLIENT = 600, 16  # defaults for clients on other machines
 SHARE = 0.5  # the part of the queue that one such client may fill
 

@@ -1,12 +1,13 @@
 """The models that are served."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from transduce.errors import BadInput
+from transduce.glossary import Glossary
 from transduce.runs.arrays import count_values
 from transduce.runs.folder import weights_file
 from transduce.runs.history import RunLog
@@ -25,6 +26,7 @@ class ServedModel:
     translator: Translator
     parameters: int
     examples: tuple[str, ...] = ()  # validation sentences to try
+    glossaries: Mapping[str, Glossary] = field(default_factory=dict)  # that requests may use
 
     @classmethod
     def load(
@@ -35,11 +37,12 @@ class ServedModel:
         device: str = "auto",
         engine: str = "auto",
         quantize: str = "none",
+        glossaries: Mapping[str, Glossary] | None = None,
     ) -> "ServedModel":
         """Load the model from a run folder."""
         translator = Translator.load(run, device=device, engine=engine, quantize=quantize)
         parameters = count_values(weights_file(run, translator.config)[0])
-        return cls(name, run, translator, parameters, examples_of(run))
+        return cls(name, run, translator, parameters, examples_of(run), glossaries or {})
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -62,6 +65,7 @@ class ServedModel:
             "settings": self.translator.config.model.to_json(),
             "search": {"beam": search.beam, "alpha": search.alpha, "nbest": search.nbest},
             "examples": list(self.examples),
+            "glossaries": list(self.glossaries),
         }
 
 

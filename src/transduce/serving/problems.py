@@ -73,6 +73,10 @@ def describe(error: ValidationError, model: type[BaseModel]) -> str:
     expected = {
         "greater_than_equal": f"at least {limit.get('ge')}",
         "less_than_equal": f"at most {limit.get('le')}",
+        "literal_error": str(limit.get("expected")),
+        "too_long": f"at most {limit.get('max_length')} items",
+        "string_too_long": f"at most {limit.get('max_length')} characters",
+        "string_too_short": "text that is not empty",
     }.get(kind) or EXPECTED.get(kind, first["msg"])
     return f"{field} = {quote(value)}: expected {expected}"
 

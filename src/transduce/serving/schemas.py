@@ -1,38 +1,28 @@
 """The fields of requests and answers. The OpenAPI description is generated from them."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 from pydantic_core import PydanticCustomError
 
-from transduce.serving.limits import ALPHA, BEAM, NBEST
+from transduce.serving.limits import ALPHA, BEAM, GLOSSARY, KEEP, NBEST, TERM
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
     """Accept 4.0 for 4: JSON does not distinguish them."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _number(value: Any) -> Any:
-    """Accept "3" for 3 and null or nothing for 0, as LibreTranslate does."""
-    if value is None or value == "":
-        return 0
-    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 9:
-        return int(value)
-    return value
-
-
-def _texts(value: Any) -> Any:
-    """Refuse anything but a text or a list of texts; pydantic would list every bad item."""
-    items = value if isinstance(value, list) else [value]
-    if not all(isinstance(item, str) for item in items):
-        raise PydanticCustomError("texts_type", "text, or a list of texts")
-    return value
-
-
-Beam = Annotated[int, Field(ge=1, le=BEAM), BeforeValidator(_whole)]
-Nbest = Annotated[int, Field(ge=1, le=NBEST), BeforeValidator(_whole)]
-Alternatives = Annotated[int, Field(ge=0, le=NBEST - 1), BeforeValidator(_whole)]
+Beam = Annotated[int, Field(ge=1, le=BEAM), BeforeValidator(whole)]
+Nbest = Annotated[int, Field(ge=1, le=NBEST), BeforeValidator(whole)]
 
 
 class StrictRequest(BaseModel):
@@ -41,7 +31,52 @@ class StrictRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class TranslateRequest(StrictRequest):
+Term = Annotated[str, Field(max_length=TERM)]
+
+
+class GlossaryEntry(StrictRequest):
+    """A term and its translation."""
+
+    source: Term
+    target: Term
+    flags: list[str] = Field([], description="case; start, inside or whole", max_length=8)
+
+
+def _glossary(value: Any, parse: ValidatorFunctionWrapHandler) -> Any:
+    """Describe any error in one sentence; pydantic would describe each alternative."""
+    if isinstance(value, dict | list) and len(value) > GLOSSARY:
+        raise PydanticCustomError("glossary_size", f"at most {GLOSSARY:,} entries")
+    try:
+        return parse(value)
+    except ValidationError:
+        raise PydanticCustomError("glossary_type", GLOSSARY_EXPECTED) from None
+
+
+GLOSSARY_EXPECTED = (
+    "the name of a glossary, an object with a translation for each term, or a list of objects with "
+    f"source, target and, if any, flags; a term has at most {TERM} characters"
+)
+GlossaryValue = str | dict[Term, Term] | list[GlossaryEntry]
+Format = Literal["text", "html"]
+
+
+class TextOptions(StrictRequest):
+    """What stays as it is, how terms are translated, and what is checked."""
+
+    glossary: Annotated[
+        GlossaryValue | None,
+        WrapValidator(_glossary),
+        Field(description="a glossary of the service by its name, or entries"),
+    ] = None
+    guard: Literal["off", "flag", "retry"] = Field(
+        "off", description="check translations; retry: search again for flagged ones"
+    )
+    keep: list[Annotated[Term, Field(min_length=1)]] = Field(
+        [], max_length=KEEP, description="words and phrases that stay as they are"
+    )
+
+
+class TranslateRequest(TextOptions):
     """A text to translate."""
 
     model_config = ConfigDict(
@@ -49,6 +84,7 @@ class TranslateRequest(StrictRequest):
     )
 
     text: str = Field(description="the text to translate; a line is a paragraph")
+    format: Format = Field("text", description="html: tags are kept, and their text is translated")
     model: str | None = Field(None, description="name of a model; default: the first one served")
     beam: Beam | None = Field(None, description="beam width; 1 is greedy search")
     alpha: float | None = Field(None, ge=0, le=ALPHA, description="the length penalty")
@@ -66,16 +102,33 @@ class Candidate(BaseModel):
     tokens: list[str] = Field(description="its subwords")
 
 
+class UsedTerm(BaseModel):
+    """A term of the glossary in a text."""
+
+    source: str
+    target: str
+    found: bool = Field(description="whether the best candidate has the translation")
+
+
+class GuardFlag(BaseModel):
+    """A reason to doubt a translation."""
+
+    kind: str = Field(description="repetition, copy, length, script, numbers or confidence")
+    detail: str
+
+
 class Segment(BaseModel):
     """A sentence and its translations."""
 
     gap: str = Field(description="white space before its translation")
     source: str
     candidates: list[Candidate] = Field(description="best first")
+    terms: list[UsedTerm] = Field(description="of the glossary")
+    flags: list[GuardFlag] = Field(description="what is suspicious about the best candidate")
 
 
 class Paragraph(BaseModel):
-    """A line; a blank line has no sentences."""
+    """A line; a blank line has no sentences. Of HTML: a text between tags, as one sentence."""
 
     segments: list[Segment]
 
@@ -168,6 +221,7 @@ class Model(BaseModel):
     settings: dict[str, Any] = Field(description="the architecture: N, d_model, h …")
     search: ModelSearch
     examples: list[str] = Field(description="short sentences of its validation set")
+    glossaries: list[str] = Field(description="names of the glossaries that requests may use")
 
 
 class Bounds(BaseModel):
@@ -177,6 +231,8 @@ class Bounds(BaseModel):
     texts: int = Field(description="of a request to /translate")
     beam: int
     nbest: int
+    glossary: int = Field(description="entries of a glossary in a request")
+    keep: int = Field(description="words and phrases to keep")
 
 
 class ModelsAnswer(BaseModel):
@@ -184,96 +240,6 @@ class ModelsAnswer(BaseModel):
 
     models: list[Model]
     limits: Bounds
-
-
-class LibreFields(BaseModel):
-    """Parameters of all requests to LibreTranslate's paths; unknown ones are ignored."""
-
-    model_config = ConfigDict(strict=True)
-
-    q: Annotated[
-        str | list[str], Field(description="the text, or several"), BeforeValidator(_texts)
-    ]
-    api_key: str | None = Field(None, description="the key, if one is needed and no header has it")
-
-
-class LibreRequest(LibreFields):
-    """A request for a translation, as LibreTranslate takes it."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {"q": "Two dogs run.", "source": "en", "target": "de", "format": "text"}
-        }
-    )
-
-    source: str = Field(description="source language; auto: of the only model for this target")
-    target: str = Field(description="target language")
-    format: Annotated[
-        str,
-        Field(description="text; html is not supported"),
-        BeforeValidator(lambda value: value or "text"),
-    ] = "text"
-    alternatives: Annotated[
-        Alternatives,
-        Field(description="number of further translations"),
-        BeforeValidator(_number),
-    ] = 0
-
-
-class DetectRequest(LibreFields):
-    """A text whose language is wanted."""
-
-    model_config = ConfigDict(json_schema_extra={"example": {"q": "Two dogs run."}})
-
-
-class Detected(BaseModel):
-    """The source language of a model. Nothing is detected, so the confidence is 0."""
-
-    confidence: float
-    language: str
-
-
-class FrontendLanguage(BaseModel):
-    """A language of LibreTranslate's page."""
-
-    code: str
-    name: str
-
-
-class FrontendLanguages(BaseModel):
-    """The default languages of LibreTranslate's page."""
-
-    source: FrontendLanguage
-    target: FrontendLanguage
-
-
-class FrontendSettings(BaseModel):
-    """The settings of LibreTranslate's page, which some clients read."""
-
-    apiKeys: bool  # noqa: N815
-    keyRequired: bool  # noqa: N815
-    charLimit: int  # noqa: N815
-    frontendTimeout: int  # noqa: N815
-    filesTranslation: bool  # noqa: N815
-    supportedFilesFormat: list[str]  # noqa: N815
-    suggestions: bool
-    language: FrontendLanguages
-
-
-class LibreAnswer(BaseModel):
-    """A translation; lists if the request had a list."""
-
-    translatedText: str | list[str]  # noqa: N815
-    alternatives: list[str] | list[list[str]] | None = None
-    detectedLanguage: Detected | list[Detected] | None = None  # noqa: N815
-
-
-class Language(BaseModel):
-    """A language and its target languages."""
-
-    code: str
-    name: str
-    targets: list[str]
 
 
 class Run(BaseModel):
@@ -331,3 +297,22 @@ class Error(BaseModel):
     """An error."""
 
     error: str = Field(description="one sentence: what was found and what was expected")
+
+
+def described_body(model: type[BaseModel], *types: str) -> dict[str, Any]:
+    """Return the OpenAPI description of a body of these types that the endpoint parses itself."""
+    schema = model.model_json_schema()
+    schema = _with_definitions(schema, schema.pop("$defs", {}))
+    content = {kind: {"schema": schema} for kind in types}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _with_definitions(value: Any, definitions: dict[str, Any]) -> Any:
+    """Replace references by what they refer to: OpenAPI has its definitions elsewhere."""
+    if isinstance(value, list):
+        return [_with_definitions(item, definitions) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "$ref" in value:
+        return definitions[value["$ref"].rpartition("/")[2]]
+    return {name: _with_definitions(item, definitions) for name, item in value.items()}

@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from transduce.config import SearchConfig
+from transduce.documents import Unit
+from transduce.documents.translating import set_targets
 from transduce.errors import BadSetting, TransduceError, did_you_mean
 from transduce.markup.inline import Inline, inline_text
 from transduce.serving.batching import Batcher
@@ -96,29 +98,41 @@ class Service:
         self._require_room(1, batcher)  # early: splitting into sentences takes time
         split_texts = [split_lines(text) for text in texts]
         flat = [line for text_lines, _ in split_texts for line in text_lines]
-        lines = await self._search(model, flat, how, config, client, guard)
+        lines = await self._searched(model, flat, how, config, client, guard)
         rest = iter(lines)
         return [TranslatedText([next(rest) for _ in text], ends) for text, ends in split_texts]
 
     async def translate_units(
         self,
         model: ServedModel,
-        units: Sequence[Inline],
+        units: Sequence[Unit],
         config: SearchConfig,
         client: Client | None = None,
         how: Preparation | None = None,
         *,
         guard: Guard = "off",
     ) -> list[Translation]:
-        """Translate the units of a document."""
+        """Translate the units of documents: set their targets, and return all translations."""
         how = how or preparation()
-        texts = [inline_text(unit) for unit in units]
-        self.check(texts, documents=True)
+        texts = [inline_text(unit.source) for unit in units]
+        self.check_content(texts)
         self._require_room(1, self.batchers[model.name])
-        searched = await self._search(model, units, how, config, client, guard)
-        return await in_background(
-            lambda: [model.translator.joined(text) for text in searched], sum(map(len, texts))
-        )
+        distinct = list(dict.fromkeys(unit.source for unit in units))
+        searched = await self._searched(model, distinct, how, config, client, guard)
+
+        def finish() -> list[Translation]:
+            joined = dict(zip(distinct, map(model.translator.joined, searched), strict=True))
+            set_targets(units, {source: each.content or () for source, each in joined.items()})
+            return [joined[unit.source] for unit in units]
+
+        return await in_background(finish, sum(map(len, texts)))
+
+    async def _searched(self, model: ServedModel, *arguments: Any) -> list[SegmentedText]:
+        """Search as `_search` does; answer what the texts or the engine cannot do with 400."""
+        try:
+            return await self._search(model, *arguments)
+        except TransduceError as error:
+            raise Problem(400, str(error)) from None
 
     async def _search(
         self,
@@ -132,10 +146,7 @@ class Service:
         """Prepare, search and finish texts; the steps between searches run in the background."""
         translator, batcher = model.translator, self.batchers[model.name]
         size = sum(len(text) for text in texts) + len(texts)
-        try:
-            prepared = await in_background(partial(translator.prepare, texts, how), size)
-        except TransduceError as error:
-            raise Problem(400, str(error)) from None
+        prepared = await in_background(partial(translator.prepare, texts, how), size)
         count = sum(len(text.segments) for text in prepared)
         with self._queued(count, batcher, client):
             searching = translator.searching(prepared, how, config, guard)
@@ -148,17 +159,22 @@ class Service:
                         answer = await asyncio.to_thread(translator.engine.align, step.pairs)
         return prepared
 
-    def check(self, texts: Sequence[str], *, documents: bool = False) -> None:
-        """Refuse texts that are too long or invalid; log the others if texts are logged.
+    def check(self, texts: Sequence[str]) -> None:
+        """Refuse too many texts, and texts as `check_content` does."""
+        self.check_number(texts)
+        self.check_content(texts)
 
-        A document may have any number of texts.
-        """
-        if len(texts) > self.limits.texts and not documents:
+    def check_number(self, texts: Sequence[str]) -> None:
+        """Refuse too many texts. A document may have any number."""
+        if len(texts) > self.limits.texts:
             raise Problem(
                 413,
                 f"the request has {len(texts):,} texts: at most {self.limits.texts:,} are accepted "
                 "at once; send several requests",
             )
+
+    def check_content(self, texts: Sequence[str]) -> None:
+        """Refuse texts that are too long or invalid; log the others if texts are logged."""
         count = sum(map(len, texts))
         if count > self.limits.characters:
             raise Problem(
@@ -169,11 +185,7 @@ class Service:
         for text in texts:
             if "\0" in text:
                 raise Problem(400, "the text has a NUL character: remove it")
-            try:
-                text.encode()
-            except UnicodeEncodeError:
-                message = "the text has a lone surrogate: expected valid Unicode"
-                raise Problem(400, message) from None
+            encoded(text)
             if self.log_texts:
                 log_text(text)
 
@@ -234,6 +246,14 @@ class Service:
             else f"{self.requests:,} requests are waiting"
         )
         raise retry_later(503, reason, self._speed.seconds(max(excess, overdue)))
+
+
+def encoded(text: str) -> bytes:
+    """Return a text in UTF-8, or refuse it."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise Problem(400, "the text has a lone surrogate: expected valid Unicode") from None
 
 
 def _next(steps: Steps[None], answer: Any) -> Search | Align | None:

@@ -15,8 +15,7 @@ from transduce.markup.placing import NONE, Aligned, place_tags, units
 from transduce.markup.protected import STAND_IN, restore, span_index
 from transduce.subwords import Codec
 from transduce.translation.alignment import Links
-from transduce.translation.guard import Flag
-from transduce.translation.joining import separator
+from transduce.translation.joining import join_sentences, separator
 from transduce.translation.outputs import Output, complete, read_output, unit_links
 from transduce.translation.rounds import Align, Steps
 from transduce.translation.segments import Finished, SegmentedText, Sentence
@@ -131,23 +130,22 @@ def _text(text: SegmentedText, target: str, links: Sequence[int]) -> str:
 
 def checked(text: SegmentedText, translation: Translation) -> Translation:
     """Add the terms of a text and the flags of its sentences to its translation."""
-    terms: list[UsedTerm] = []
-    flags: list[Flag] = []
-    for sentence in text.sentences:
-        # A span that was inserted may be between the words of a term.
-        inserted = any(each.inserted for each in sentence.finished[:1])
-        lost = sentence.attempt.lost
-        if inserted:
-            lost = missing(sentence.terms, sentence.finished[0].text)
-        lost_ids = {id(match) for match in lost}
-        terms += [
-            UsedTerm(match.entry.source, match.entry.target, id(match) not in lost_ids)
-            for match in sentence.terms
-        ]
-        flags += sentence.attempt.flags
+    terms = tuple(term for sentence in text.sentences for term in _used_terms(sentence))
+    flags = tuple(flag for sentence in text.sentences for flag in sentence.attempt.flags)
     if not terms and not flags:
         return translation
-    return dataclasses.replace(translation, terms=tuple(terms), flags=tuple(flags))
+    return dataclasses.replace(translation, terms=terms, flags=flags)
+
+
+def _used_terms(sentence: Sentence) -> Iterator[UsedTerm]:
+    """Yield the terms of a sentence, and whether its best translation has them."""
+    lost = sentence.attempt.lost
+    if any(each.inserted for each in sentence.finished[:1]):
+        # A span that was inserted may be between the words of a term.
+        lost = missing(sentence.terms, sentence.finished[0].text)
+    lost_ids = {id(match) for match in lost}
+    for match in sentence.terms:
+        yield UsedTerm(match.entry.source, match.entry.target, id(match) not in lost_ids)
 
 
 def _placed_spans(text: SegmentedText) -> Iterator[PlacedSpan]:
@@ -209,14 +207,31 @@ def _words_of_units(flat: str, text: SegmentedText) -> list[int]:
 def finished_sentences(
     text: SegmentedText, codec: Codec, language: str
 ) -> list[TranslatedSentence]:
-    """Return the sentences of a text with spans, each with its translations.
+    """Return the sentences of a text, each with its translations.
 
     A text with pairs of tags is returned as one: an element may have several sentences.
     """
     if text.protected.elements:
-        whole = join_marked(text, codec, language, align=False)
-        return [TranslatedSentence("", text.text, whole.candidates)]
+        whole = checked(text, join_marked(text, codec, language, align=False))
+        return [TranslatedSentence("", text.text, whole.candidates, whole.terms, whole.flags)]
+    join_all = join_sentences if text.is_plain else _sentences_with_spans
+    return [
+        dataclasses.replace(
+            translated, terms=tuple(_used_terms(sentence)), flags=sentence.attempt.flags
+        )
+        if sentence.terms or sentence.attempt.flags
+        else translated
+        for sentence, translated in zip(
+            text.sentences, join_all(text, codec, language), strict=True
+        )
+    ]
+
+
+def _sentences_with_spans(
+    text: SegmentedText, codec: Codec, language: str
+) -> list[TranslatedSentence]:
     spans, space = text.protected.spans, separator(language)
+    several = len(text.sentences) > 1
     translated = []
     for index, sentence in enumerate(text.sentences):
         best = sentence.attempt.hypotheses
@@ -225,7 +240,7 @@ def finished_sentences(
             hypotheses = [each[rank] for each in best]
             candidates.append(
                 Candidate(
-                    restore(output.text, spans),
+                    restore(output.text.strip() if several else output.text, spans),
                     sum((hypothesis.score for hypothesis in hypotheses), 0.0),
                     sum((hypothesis.log_probability for hypothesis in hypotheses), 0.0),
                     tuple(p for h in hypotheses for p in codec.target.pieces(h.tokens)),

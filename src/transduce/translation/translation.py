@@ -33,20 +33,6 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class TranslatedSentence:
-    """A sentence of a text, with its translations."""
-
-    gap: str  # the white space before its translation
-    source: str
-    candidates: tuple[Candidate, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the sentence as a JSON object."""
-        candidates = [candidate.to_json() for candidate in self.candidates]
-        return {"gap": self.gap, "source": self.source, "candidates": candidates}
-
-
-@dataclass(frozen=True, slots=True)
 class PlacedSpan:
     """A protected span of a text, and how it came into the best translation."""
 
@@ -69,6 +55,27 @@ class UsedTerm:
     def to_json(self) -> dict[str, str | bool]:
         """Return the term as a JSON object."""
         return {"source": self.source, "target": self.target, "found": self.found}
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedSentence:
+    """A sentence of a text, with its translations."""
+
+    gap: str  # the white space before its translation
+    source: str
+    candidates: tuple[Candidate, ...]
+    terms: tuple[UsedTerm, ...] = ()  # of the best candidate, like the flags
+    flags: tuple[Flag, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the sentence as a JSON object."""
+        return {
+            "gap": self.gap,
+            "source": self.source,
+            "candidates": [candidate.to_json() for candidate in self.candidates],
+            "terms": [term.to_json() for term in self.terms],
+            "flags": [flag.to_json() for flag in self.flags],
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from transduce.subwords import EOS, Codec, Coder
 from transduce.translation.alignment import Links
 from transduce.translation.engines.selection import choose_engine
 from transduce.translation.finishing import checked, finish, finished_sentences, join_marked
-from transduce.translation.joining import align_words, join, join_sentences, separator
+from transduce.translation.joining import align_words, join, separator
 from transduce.translation.model_input import Mode, ModelInput
 from transduce.translation.rounds import Align, Guard, Rounds, Steps
 from transduce.translation.segments import (
@@ -266,8 +266,7 @@ class Translator:
 
     def sentences(self, text: SegmentedText) -> list[TranslatedSentence]:
         """Return the sentences of a finished text, each with its translations."""
-        join_all = join_sentences if text.is_plain else finished_sentences
-        return join_all(text, self.codec, self.config.languages[1])
+        return finished_sentences(text, self.codec, self.config.languages[1])
 
     def joined(self, text: SegmentedText) -> Translation:
         """Return the translation of a finished text."""
