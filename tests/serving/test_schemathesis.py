@@ -16,10 +16,17 @@ schemathesis = pytest.importorskip("schemathesis")
 PATHS = (
     *("/api/translate", "/api/models", "/api/inspect", "/api/explorer.html", "/translate"),
     *("/detect", "/frontend/settings", "/languages", "/api/runs", "/api/runs/data", "/health"),
-    "/metrics",
+    *("/metrics", "/api/reload"),
 )
 
-ASKING = {"/api/translate", "/api/inspect", "/api/explorer.html", "/translate", "/detect"}
+ASKING = {
+    "/api/translate",
+    "/api/inspect",
+    "/api/explorer.html",
+    "/translate",
+    "/detect",
+    "/api/reload",
+}
 
 
 @pytest.fixture(scope="module")

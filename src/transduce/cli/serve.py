@@ -71,6 +71,11 @@ class AccessOptions:
 class ServeAccessOptions(AccessOptions):
     """Access options, and whether texts are logged or shown."""
 
+    admin_key_file: Path | None = option(
+        "File of administrators' keys, one per line: they may reload models with "
+        "POST /api/reload. Or set TRANSDUCE_ADMIN_KEY.",
+        metavar="FILE",
+    )
     log_texts: bool = flag("Write the texts of clients to the log.", "--log-texts")
     show_examples: bool = option(
         "Show validation sentences of the runs on the pages: some to try, and the samples of "
@@ -132,7 +137,8 @@ def serve(
     """Serve models: a page that translates as you type, and an API for programs.
 
     The page shows every attention head; /docs describes the API, which clients of LibreTranslate
-    can use too. Concurrent requests are translated together. Ctrl-C stops the service.
+    can use too. Concurrent requests are translated together. SIGHUP loads the models again; Ctrl-C
+    stops the service.
     """
     from transduce.runs.folder import RunConfig
 

@@ -7,6 +7,7 @@ In reading order:
 - `models`: the models that are served
 - `service`: translation of texts, within the limits of the queue
 - `inspections`: the attention of a sentence, computed in a background thread
+- `reloading`: replacing models by the present weights of their run folders
 - `runs`: logs of training runs for the runs page
 - `schemas`, `requests`, `forms`, `problems`: requests and answers
 - `libretranslate`, `languages`, `paragraphs`: the two translation APIs

@@ -38,6 +38,7 @@ from transduce.serving.middleware import HEALTH, ServiceMiddleware, admission_of
 from transduce.serving.models import ServedModel
 from transduce.serving.paragraphs import TranslatedText
 from transduce.serving.problems import Problem, json_response
+from transduce.serving.reloading import RELOAD, Reloads, add_reloading
 from transduce.serving.requests import JSON, read_json, run_while_connected
 from transduce.serving.schemas import described_body
 from transduce.serving.service import Service, in_background, search_config
@@ -50,6 +51,7 @@ ERRORS = {
     403: "The request comes from a page of another site.",
     404: "No such model.",
     408: "The body did not arrive in time.",
+    409: "The run folder cannot be loaded; the old weights stay in service.",
     413: "The text is too long.",
     415: "The type of the body is not supported.",
     429: "Rate limit exceeded; see Retry-After.",
@@ -73,12 +75,13 @@ def create_app(
     metrics = Metrics()
     service = Service(models, limits, metrics, log_texts=access.log_texts)
     inspections = Inspections(models, limits)
+    reloads = Reloads(service, inspections, access.say)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         inspections.load()
         yield
-        app.state.ended = all([service.close(), inspections.close()])
+        app.state.ended = all([service.close(), inspections.close(), reloads.close()])
 
     app = FastAPI(
         title="transduce",
@@ -89,10 +92,12 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.service, app.state.ended = service, True
-    app.state.connections = IdleConnections()
+    app.state.connections, app.state.reloads = IdleConnections(), reloads
     _add_translation(app, service, show_examples=access.show_examples)
     _add_inspection(app, service, inspections)
     _add_libretranslate(app, service, access)
+    refusals = _errors(*(status for status in ERRORS if status not in (503, 504)))
+    add_reloading(app, reloads, limits, refusals)
     run_routes = runs.router(watched, show_samples=access.show_examples)
     app.include_router(run_routes)
     _add_state(app, metrics)
@@ -117,8 +122,8 @@ def _add_middleware(
         ServiceMiddleware,
         metrics=metrics,
         paths=paths,
-        # The pages ask for a key themselves.
-        free={"/", "/openapi.json", LANGUAGES, SETTINGS, *static_files.files()},
+        # The pages ask for a key themselves; reloading needs a key of its own.
+        free={"/", "/openapi.json", LANGUAGES, SETTINGS, RELOAD, *static_files.files()},
         posts=posts,
         limits=limits,
         access=access,
@@ -144,10 +149,6 @@ def _add_translation(app: FastAPI, service: Service, *, show_examples: bool) -> 
         "glossary": GLOSSARY,
         "keep": KEEP,
     }
-    described = [model.to_json() for model in service.models.values()]
-    if not show_examples:
-        described = [{**model, "examples": []} for model in described]
-    models = {"models": described, "limits": bounds}
 
     @app.post(
         "/api/translate",
@@ -187,7 +188,10 @@ def _add_translation(app: FastAPI, service: Service, *, show_examples: bool) -> 
     )
     async def list_models() -> Response:
         """List the served models and the limits of requests."""
-        return json_response(models)
+        described = [model.to_json() for model in service.models.values()]
+        if not show_examples:
+            described = [{**model, "examples": []} for model in described]
+        return json_response({"models": described, "limits": bounds})
 
 
 def _answer(model: ServedModel, translated: TranslatedText, start: float) -> Response:
@@ -286,12 +290,6 @@ def _add_libretranslate(app: FastAPI, service: Service, access: Access) -> None:
         """List the source languages of the models. The language is not detected."""
         return await libretranslate.detect(request, service)
 
-    models = service.models.values()
-    languages = libretranslate.languages(models)
-    settings = libretranslate.frontend_settings(
-        models, service.limits, needs_key=access.keys is not None
-    )
-
     @app.get(
         LANGUAGES,
         tags=[LIBRE],
@@ -300,7 +298,7 @@ def _add_libretranslate(app: FastAPI, service: Service, access: Access) -> None:
     )
     async def list_languages() -> Response:
         """List the languages as LibreTranslate does."""
-        return json_response(languages)
+        return json_response(libretranslate.languages(service.models.values()))
 
     @app.get(
         SETTINGS,
@@ -310,6 +308,8 @@ def _add_libretranslate(app: FastAPI, service: Service, access: Access) -> None:
     )
     async def list_settings() -> Response:
         """Return the settings of LibreTranslate's own page."""
+        models, needs_key = service.models.values(), access.keys is not None
+        settings = libretranslate.frontend_settings(models, service.limits, needs_key=needs_key)
         return json_response(settings)
 
 

@@ -87,6 +87,7 @@ class Batcher:
         self._threads: list[threading.Thread] = []
         self._stop = threading.Event()  # stops these threads
         self._searching = 0  # sentences being searched
+        self._retired = False  # the threads end when no sentence waits
 
     async def search(
         self, jobs: Sequence[Job], config: SearchConfig, owner: Owner = None
@@ -112,6 +113,12 @@ class Batcher:
         """Fail all waiting requests with `reason`; call it in their event loop."""
         for ticket in self._tickets:
             ticket.receive(0, reason)
+
+    def retire(self) -> None:
+        """End the threads when no sentence waits; a later search starts new ones."""
+        with self._change:
+            self._retired = True
+            self._change.notify_all()
 
     def close(self, seconds: float = 0.5) -> bool:
         """End the threads after their current batches; return whether all ended within `seconds`.
@@ -178,6 +185,9 @@ class Batcher:
                 if seconds > 0 and self._waiting_sentences() < enough:
                     self._change.wait(seconds)
                 elif not self._queues:
+                    if self._retired:
+                        self._threads.remove(threading.current_thread())
+                        break
                     self._change.wait()
                 elif batch := self._next_batch():
                     self._searching += len(batch)

@@ -83,6 +83,10 @@ class Admission:
             self.end()
             self.client, self._authenticated = client, True
 
+    def require_admin(self, key: bytes | None) -> None:
+        """Refuse a request without an administrator's key."""
+        self._clients.require_admin(self._address, key)
+
     def end(self) -> None:
         """End the request."""
         if self.client is not None:
@@ -98,8 +102,10 @@ class Clients:
         keys: Keys | None = None,
         proxies: Collection[str] = (),
         clock: Callable[[], float] = time.monotonic,
+        admin_keys: Keys | None = None,
     ) -> None:
         self.limits, self.keys, self.proxies = limits, keys, frozenset(proxies)
+        self.admin_keys = admin_keys
         self._clock = clock
         self._recent: OrderedDict[str, Client] = OrderedDict()  # the most recent last
 
@@ -137,6 +143,14 @@ class Clients:
             client.rate.take()
         client.requests += 1
         return client
+
+    def require_admin(self, address: str, key: bytes | None) -> None:
+        """Refuse anything but an administrator's key."""
+        if self.admin_keys is None:
+            raise Problem(
+                403, "this service has no administrator's key: start it with --admin-key-file"
+            )
+        self._authenticate(self.admin_keys, address, key, self._clock())
 
     def _authenticate(self, keys: Keys, address: str, key: bytes | None, now: float) -> str:
         """Return the name of a key's client, or refuse the key; wrong keys are rate-limited."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, TypeVar
@@ -26,15 +27,21 @@ class Inspections:
     def __init__(self, models: Sequence[ServedModel], limits: Limits) -> None:
         self.limits = limits
         self.active = 0  # inspections that wait or run
-        self._models = models
-        self._inspectors: dict[str, Future[Inspector]] = {}
+        self._models = [*models]
+        self._inspectors: weakref.WeakKeyDictionary[ServedModel, Future[Inspector]]
+        self._inspectors = weakref.WeakKeyDictionary()
         self._executor: ThreadPoolExecutor | None = None
 
     def load(self) -> None:
         """Start loading all models that are not loaded yet."""
         for model in self._models:
-            if model.name not in self._inspectors:
-                self._inspectors[model.name] = self._submit(lambda model=model: _load(model))  # type: ignore[misc]
+            if model not in self._inspectors:
+                self._inspectors[model] = self._submit(lambda model=model: _load(model))  # type: ignore[misc]
+
+    def replace(self, model: ServedModel) -> None:
+        """Start loading a model, instead of the one with its name."""
+        self._models = [model if old.name == model.name else old for old in self._models]
+        self.load()
 
     def close(self, seconds: float = 0.5) -> bool:
         """End the thread after its tasks; return whether it ended within `seconds`.
@@ -96,7 +103,7 @@ class Inspections:
     async def _inspector(self, model: ServedModel) -> "Inspector":
         try:
             # A client that disconnects must not cancel loading.
-            return await asyncio.shield(asyncio.wrap_future(self._inspectors[model.name]))
+            return await asyncio.shield(asyncio.wrap_future(self._inspectors[model]))
         except Exception as error:
             logger.error("torch could not load %s", model.name, exc_info=error)
             raise Problem(

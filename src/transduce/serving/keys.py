@@ -9,7 +9,7 @@ from pathlib import Path
 
 from transduce.errors import BadInput
 
-VARIABLE = "TRANSDUCE_KEY"
+VARIABLE, ADMIN_VARIABLE = "TRANSDUCE_KEY", "TRANSDUCE_ADMIN_KEY"
 MIN_LENGTH = 16  # characters; random keys of this length cannot be guessed
 MAKE = "python -c 'import secrets; print(secrets.token_urlsafe(32))' prints one"
 
@@ -46,31 +46,35 @@ def key_in(headers: Headers) -> bytes | None:
 
 
 def read_keys(
-    file: Path | None, environment: Mapping[str, str] = os.environ
+    file: Path | None,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    option: str = "--key-file",
+    variable: str = VARIABLE,
 ) -> tuple[Keys | None, str]:
     """Return the keys from a file and the environment (None: there are none), and a warning."""
     keys: dict[str, None] = {}
     warning = ""
     if file is not None:
-        text, mode = _read(file)
+        text, mode = _read(file, option)
         keys |= dict.fromkeys(_parse(text, str(file)))
         if not keys:
             raise BadInput(f"{file} holds no key: expected one on each line; {MAKE}")
         if mode & stat.S_IROTH:
             warning = f"{file} is readable by every user of this machine: chmod 600 {file}"
-    if environment.get(VARIABLE, "").strip():
-        keys |= dict.fromkeys(_parse(environment[VARIABLE], VARIABLE))
+    if environment.get(variable, "").strip():
+        keys |= dict.fromkeys(_parse(environment[variable], variable))
     return (Keys(keys) if keys else None), warning
 
 
-def _read(file: Path) -> tuple[str, int]:
+def _read(file: Path, option: str) -> tuple[str, int]:
     try:
         with file.open(encoding="utf-8") as stream:
             return stream.read(), os.fstat(stream.fileno()).st_mode
     except OSError as error:
-        raise BadInput(f"--key-file {file} cannot be read: {error.strerror}") from None
+        raise BadInput(f"{option} {file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise BadInput(f"--key-file {file} is not UTF-8: expected a key on each line") from None
+        raise BadInput(f"{option} {file} is not UTF-8: expected a key on each line") from None
 
 
 def _parse(text: str, where: str) -> Iterator[str]:

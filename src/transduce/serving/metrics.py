@@ -41,6 +41,26 @@ class Metrics:
             "transduce_queue_sentences", "Sentences waiting or being searched.", registry=registry
         )
 
+        self.versions = Gauge(
+            "transduce_model_info",
+            "1 for the weights that each model serves.",
+            ["model", "version"],
+            registry=registry,
+        )
+        self.reloads = Counter(
+            "transduce_reloads", "Reloads of models.", ["model", "result"], registry=registry
+        )
+        self._version: dict[str, str] = {}
+
+    def set_version(self, model: str, version: str) -> None:
+        """Set the version of a model's weights."""
+        if model in self._version:
+            self.versions.remove(model, self._version[model])
+        self._version[model] = version
+        self.versions.labels(model, version).set(1)
+        for result in ("replaced", "failed"):
+            self.reloads.labels(model, result)  # shown as 0 before the first reload
+
     def count_batch(self, model: str, sentences: int, seconds: float) -> None:
         """Count a batch."""
         self.sentences.labels(model).inc(sentences)

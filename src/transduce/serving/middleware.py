@@ -135,7 +135,7 @@ class ServiceMiddleware:
         self.posts, self.access, self.connections = posts, access, connections
         self.limits = limits
         self.origins = OriginCheck(access.names, access.origins)
-        self.clients = Clients(limits, access.keys, access.proxies)
+        self.clients = Clients(limits, access.keys, access.proxies, admin_keys=access.admin_keys)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from transduce.errors import BadInput
+from transduce.errors import BadInput, BadRun
 from transduce.glossary import Glossary
-from transduce.runs.arrays import count_values
-from transduce.runs.folder import weights_file
+from transduce.runs.arrays import count_values, hash_of
+from transduce.runs.folder import RunConfig, weights_file
 from transduce.runs.history import RunLog
 from transduce.serving.languages import language_name
 from transduce.translation.translator import Translator
@@ -17,7 +17,7 @@ from transduce.translation.translator import Translator
 EXAMPLES, MAX_EXAMPLE = 3, 100  # sentences, characters
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ServedModel:
     """A model and its name in requests."""
 
@@ -27,6 +27,8 @@ class ServedModel:
     parameters: int
     examples: tuple[str, ...] = ()  # validation sentences to try
     glossaries: Mapping[str, Glossary] = field(default_factory=dict)  # that requests may use
+    version: str = ""  # hash of the weights
+    options: Mapping[str, str] = field(default_factory=dict)  # of `load`
 
     @classmethod
     def load(
@@ -40,9 +42,20 @@ class ServedModel:
         glossaries: Mapping[str, Glossary] | None = None,
     ) -> "ServedModel":
         """Load the model from a run folder."""
-        translator = Translator.load(run, device=device, engine=engine, quantize=quantize)
-        parameters = count_values(weights_file(run, translator.config)[0])
-        return cls(name, run, translator, parameters, examples_of(run), glossaries or {})
+        options = {"device": device, "engine": engine, "quantize": quantize}
+        version = hash_of(weights_file(run, RunConfig.load(run))[0])
+        translator = Translator.load(run, **options)
+        weights = weights_file(run, translator.config)[0]
+        if hash_of(weights) != version:
+            raise BadRun(f"{run} has changed while it was loaded: try again")
+        parameters, examples = count_values(weights), examples_of(run)
+        return cls(
+            *(name, run, translator, parameters, examples, glossaries or {}, version, options)
+        )
+
+    def load_again(self) -> "ServedModel":
+        """Load the present weights of the run folder."""
+        return self.load(self.run, self.name, **self.options, glossaries=self.glossaries)
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -61,6 +74,7 @@ class ServedModel:
             "target_name": language_name(target),
             "engine": self.translator.engine.name,
             "weights": self.translator.weights,
+            "version": self.version,
             "parameters": self.parameters,
             "settings": self.translator.config.model.to_json(),
             "search": {"beam": search.beam, "alpha": search.alpha, "nbest": search.nbest},

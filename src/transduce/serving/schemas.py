@@ -216,7 +216,8 @@ class Model(BaseModel):
     source_name: str
     target_name: str
     engine: str
-    weights: str
+    weights: str = Field(description="how they were selected")
+    version: str = Field(description="SHA-256 of the weights")
     parameters: int
     settings: dict[str, Any] = Field(description="the architecture: N, d_model, h …")
     search: ModelSearch
@@ -240,6 +241,28 @@ class ModelsAnswer(BaseModel):
 
     models: list[Model]
     limits: Bounds
+
+
+class ReloadRequest(StrictRequest):
+    """The models whose run folders are to be loaded again."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"model": "en-de"}})
+
+    model: str | None = Field(None, description="name of a model; default: all models")
+
+
+class ReloadedModel(BaseModel):
+    """A model that was loaded again."""
+
+    name: str
+    version: str = Field(description="SHA-256 of the weights that are served now")
+    previous: str = Field(description="SHA-256 of the weights that were served before")
+
+
+class ReloadAnswer(BaseModel):
+    """The models that were loaded again."""
+
+    models: list[ReloadedModel]
 
 
 class Run(BaseModel):

@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 import math
 import os
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -110,6 +112,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._sweeping = asyncio.create_task(self._sweep())
+            self._reload_on_hangup()
             self.on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -118,6 +121,26 @@ class Server(uvicorn.Server):
             self._sweeping.cancel()
         self.app.state.service.stop()
         await super().shutdown(sockets)
+
+    def _reload_on_hangup(self) -> None:
+        """Reload the models on SIGHUP; stop if the terminal has closed."""
+        if not hasattr(signal, "SIGHUP"):  # Windows
+            return
+        if threading.current_thread() is not threading.main_thread():
+            return
+        nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        terminals = [] if nohup else [number for number in range(3) if os.isatty(number)]
+        tasks = set()  # the event loop has only weak references
+
+        def hang_up() -> None:
+            if not all(map(os.isatty, terminals)):
+                self.should_exit = True
+                return
+            task = asyncio.create_task(self.app.state.reloads.reload_all())
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hang_up)
 
     async def _sweep(self) -> None:
         """Close connections that have been idle for too long.

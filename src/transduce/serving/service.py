@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import functools
 import math
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -44,19 +45,26 @@ class Service:
         *,
         log_texts: bool = False,
     ) -> None:
-        self.models = {model.name: model for model in models}
+        self.models: dict[str, ServedModel] = {}
         self.limits, self.metrics, self.log_texts = limits, metrics, log_texts
-        self.batchers = {
-            model.name: Batcher(
-                model.translator.engine,
-                partial(self._count_batch, model.name),
-                cache_size=limits.remember,
-            )
-            for model in models
-        }
+        # Also of replaced models, while requests use them.
+        self.batchers: weakref.WeakKeyDictionary[ServedModel, Batcher]
+        self.batchers = weakref.WeakKeyDictionary()
         self.sentences = 0  # waiting or being searched
         self.requests = 0  # with such sentences
         self._speed = _Speed()
+        for model in models:
+            self.serve(model)
+
+    def serve(self, model: ServedModel) -> None:
+        """Serve a model. Requests in progress keep the one that it replaces."""
+        old = self.models.get(model.name)
+        engine, count = model.translator.engine, partial(self._count_batch, model.name)
+        self.batchers[model] = Batcher(engine, count, cache_size=self.limits.remember)
+        self.models[model.name] = model
+        self.metrics.set_version(model.name, model.version)
+        if old is not None:
+            self.batchers[old].retire()
 
     def stop(self) -> None:
         """Answer all waiting requests with 503."""
@@ -94,7 +102,7 @@ class Service:
         """Translate the texts of one request."""
         how = how or preparation()
         self.check(texts)
-        batcher = self.batchers[model.name]
+        batcher = self.batchers[model]
         self._require_room(1, batcher)  # early: splitting into sentences takes time
         split_texts = [split_lines(text) for text in texts]
         flat = [line for text_lines, _ in split_texts for line in text_lines]
@@ -116,7 +124,7 @@ class Service:
         how = how or preparation()
         texts = [inline_text(unit.source) for unit in units]
         self.check_content(texts)
-        self._require_room(1, self.batchers[model.name])
+        self._require_room(1, self.batchers[model])
         distinct = list(dict.fromkeys(unit.source for unit in units))
         searched = await self._searched(model, distinct, how, config, client, guard)
 
@@ -144,7 +152,7 @@ class Service:
         guard: Guard,
     ) -> list[SegmentedText]:
         """Prepare, search and finish texts; the steps between searches run in the background."""
-        translator, batcher = model.translator, self.batchers[model.name]
+        translator, batcher = model.translator, self.batchers[model]
         size = sum(len(text) for text in texts) + len(texts)
         prepared = await in_background(partial(translator.prepare, texts, how), size)
         count = sum(len(text.segments) for text in prepared)
@@ -191,7 +199,7 @@ class Service:
 
     def _count_batch(self, name: str, sentences: int, seconds: float) -> None:
         self.metrics.count_batch(name, sentences, seconds)
-        lanes = len(self.batchers[name].lanes)  # they search at the same time
+        lanes = len(self.batchers[self.models[name]].lanes)  # they search at the same time
         self._speed.add(sentences, seconds / lanes)
 
     @contextlib.contextmanager
