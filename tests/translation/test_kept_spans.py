@@ -84,6 +84,15 @@ def test_white_space_around_a_document_text_stays() -> None:
         assert text.endswith(source[len(source.rstrip()) :])
 
 
+def test_a_line_break_between_sentences_gets_no_space() -> None:
+    content = ("A man sleeps.", Tag("single", 1), "Two dogs run.")
+    (translation,) = translators[True].translate([content])
+    placed = translation.content or ()
+    texts = [part for part in placed if isinstance(part, str)]
+    assert not texts[0].endswith(" ")
+    assert not texts[-1].startswith(" ")
+
+
 def test_a_sentence_of_spans_alone_is_not_translated() -> None:
     (translation,) = translators[False].translate(["{a}: 5 km, https://x.org"])
     assert translation.text == "{a}: 5 km, https://x.org"

@@ -21,10 +21,12 @@ class Remarks:
         """Count lines or texts."""
         self.unit = unit
         self.counts = Counter[str]()
+        self.remembered = 0
         self.examples: dict[str, list[str]] = {name: [] for name in REMARKS}
 
     def add(self, translation: Translation) -> None:
         """Count a translation."""
+        self.remembered += bool(translation.memory)
         aligned = [span.text for span in translation.spans if span.placed == "aligned"]
         lost = [f"{term.source} = {term.target}" for term in translation.terms if not term.found]
         flags = [f"{flag.kind}, {flag.detail}" for flag in translation.flags]
@@ -36,6 +38,8 @@ class Remarks:
 
     def report(self, progress: Progress) -> None:
         """Print the counts, each with its first examples."""
+        if self.remembered:
+            progress.say(f"{pluralize(self.remembered, self.unit)} translated with the memory")
         for name, remark in REMARKS.items():
             if count := self.counts[name]:
                 progress.say(f"{pluralize(count, self.unit)} {remark}:")

@@ -30,6 +30,7 @@ transduce translate runs/en-de test.en --json --align
 transduce translate runs/en-de test.en --align | cut -f 2 > links.txt
 transduce translate runs/en-de help.en --glossary terms.tsv --keep "ACME-[0-9]+"
 transduce translate runs/en-de help.en --guard retry --json
+transduce translate runs/en-de help.en --memory done.tmx --json
 transduce translate runs/en-de test.en --sample --top-p 0.9 --seed 7
 transduce translate runs/en-de test.en --prefixes prefixes.de
 transduce translate runs/en-de test.en --given test.de
@@ -106,17 +107,23 @@ class TextOptions:
     glossary: str | None = option(
         "Translate terms as in this file: a term, a tab, its translation.", metavar="FILE"
     )
+    memory: str | None = option(
+        "Use the translations of this file (TMX, XLIFF, TSV) for texts and sentences that it has. "
+        "--json says for which.",
+        metavar="FILE",
+    )
     guard: Literal["off", "flag", "retry"] = option(
         "Check translations for repetition, copies, lost numbers and so on: flag them, or search "
         "again with other settings. --json has the flags.",
         default="off",
     )
 
-    def chosen(self) -> dict[str, Any]:
+    def chosen(self, languages: tuple[str, str]) -> dict[str, Any]:
         """Return the options as arguments for `Translator.stream`; read the files."""
         from transduce.glossary import Glossary
         from transduce.markup import SpanRules
         from transduce.text.reading import read_lines
+        from transduce.translation.memory import Memory
 
         words = [] if self.keep_list is None else [*filter(None, read_lines(self.keep_list))]
         own = bool(self.keep or words)
@@ -124,7 +131,8 @@ class TextOptions:
             raise BadInput("--keep and --keep-list need --protect: leave out --no-protect")
         rules = SpanRules(self.keep or (), words) if own else self.protect
         glossary = None if self.glossary is None else Glossary.load(self.glossary)
-        return {"keep": rules, "glossary": glossary, "guard": self.guard}
+        memory = None if self.memory is None else Memory.load(self.memory, languages)
+        return {"keep": rules, "glossary": glossary, "guard": self.guard, "memory": memory}
 
 
 @option_group("Search")
@@ -194,6 +202,7 @@ def translate(
     CTranslate2's stopping rule differs slightly.
     """
     from transduce.cli import documents
+    from transduce.runs.folder import RunConfig
     from transduce.system.progress import console_progress
 
     arguments, progress = inputs or ["-"], console_progress()
@@ -210,7 +219,7 @@ def translate(
         "tag": reading.tag,
     }
     if reading.given is None:
-        options |= checks.chosen()
+        options |= checks.chosen(RunConfig.load(run).languages)
     load = partial(_load, [run, *(search.others or [])], machine, sampling, progress)
     if are_documents:
         output = (writing.out, writing.overwrite)

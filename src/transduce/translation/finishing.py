@@ -24,6 +24,7 @@ from transduce.translation.translation import (
     PlacedSpan,
     TranslatedSentence,
     Translation,
+    UsedMemory,
     UsedTerm,
 )
 from transduce.translation.types import Ints
@@ -48,7 +49,8 @@ def finish(
             waiting.append(unfinished)
         else:
             # A sentence of spans alone is aligned with itself; other links are not needed.
-            own = () if sentence.attempt.segments else range(len(units(output.text)))
+            is_own = not sentence.attempt.segments and sentence.remembered is None
+            own = range(len(units(output.text))) if is_own else ()
             sentence.finished.append(Finished(output.text, (), tuple(own)))
         if len(waiting) == AT_ONCE:
             yield from _align(waiting, codec, attends=attends)
@@ -129,12 +131,17 @@ def _text(text: SegmentedText, target: str, links: Sequence[int]) -> str:
 
 
 def checked(text: SegmentedText, translation: Translation) -> Translation:
-    """Add the terms of a text and the flags of its sentences to its translation."""
+    """Add terms, flags, and what the memory knew of a text, to its translation."""
     terms = tuple(term for sentence in text.sentences for term in _used_terms(sentence))
     flags = tuple(flag for sentence in text.sentences for flag in sentence.attempt.flags)
-    if not terms and not flags:
+    memory = tuple(
+        UsedMemory(restore(sentence.text, text.protected.spans), sentence.remembered)
+        for sentence in text.sentences
+        if sentence.remembered is not None
+    )
+    if not (terms or flags or memory):
         return translation
-    return dataclasses.replace(translation, terms=terms, flags=flags)
+    return dataclasses.replace(translation, terms=terms, flags=flags, memory=memory)
 
 
 def _used_terms(sentence: Sentence) -> Iterator[UsedTerm]:
@@ -163,8 +170,8 @@ def _joined(text: SegmentedText, rank: int, space: str) -> tuple[str, list[int]]
         output = sentence.finished[min(rank, len(sentence.finished) - 1)]
         own = [start for start, _ in units(sentence.text)]
         linked = output.links or (NONE,) * len(units(output.text))
-        target += sentence.gap or space if index else ""
         written = output.text.strip() if len(text.sentences) > 1 else output.text
+        target += _gap(sentence, target, written, space) if index else ""
         for (begin, _), link in zip(units(written), linked, strict=True):
             if link != NONE:
                 source = bisect_right(starts, sentence.start + own[link]) - 1
@@ -172,6 +179,15 @@ def _joined(text: SegmentedText, rank: int, space: str) -> tuple[str, list[int]]
         target += written
     # Without a space between sentences, their last and first words may be one unit.
     return target, [link_at.get(begin, NONE) for begin, _ in units(target)]
+
+
+def _gap(sentence: Sentence, before: str, output: str, space: str) -> str:
+    """Return what is between a sentence's output and the outputs before it.
+
+    If nothing is between the sentences themselves, a tag between them, such as <br>, is enough.
+    """
+    has_tag = STAND_IN.match(before[-1:]) or STAND_IN.match(output)
+    return sentence.gap or ("" if has_tag else space)
 
 
 def _word_links(text: SegmentedText, target: str, links: Sequence[int]) -> Links:
@@ -246,6 +262,7 @@ def _sentences_with_spans(
                     tuple(p for h in hypotheses for p in codec.target.pieces(h.tokens)),
                 )
             )
-        gap = (sentence.gap or space) if index else ""
+        before = text.sentences[index - 1].finished[0].text.rstrip() if index else ""
+        gap = _gap(sentence, before, sentence.finished[0].text.strip(), space) if index else ""
         translated.append(TranslatedSentence(gap, restore(sentence.text, spans), tuple(candidates)))
     return translated

@@ -41,6 +41,10 @@ def read_output(
 
     Spans are recognised by the model's sentinels, or by their own text.
     """
+    if sentence.remembered is not None:
+        remembered = Output(sentence.remembered, [NO_TOKEN] * len(sentence.remembered), [])
+        _recognise_literal(remembered, stand_ins(sentence.text), spans)
+        return remembered
     if not attempt.segments:  # only spans
         return Output(sentence.text, [NO_TOKEN] * len(sentence.text), [])
     characters: list[str] = []

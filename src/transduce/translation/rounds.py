@@ -90,6 +90,8 @@ class Rounds:
             pending = yield from self._repeat(checked)
 
     def _needs_checks(self, text: SegmentedText, sentence: Sentence) -> bool:
+        if sentence.remembered is not None:
+            return False
         return bool(text.protected.spans or sentence.terms or self.guard != "off")
 
     def _repeat(self, pairs: Sequence[Pair]) -> Steps[list[Pair]]:

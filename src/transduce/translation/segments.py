@@ -16,6 +16,7 @@ from transduce.subwords import EOS, Codec, Coder
 from transduce.text.splitting import check_installed as splitter_ready
 from transduce.text.splitting import split_line
 from transduce.translation.guard import Flag
+from transduce.translation.memory import Memory
 from transduce.translation.model_input import WORD, Mode, ModelInput, ShownTerm, model_input
 from transduce.translation.types import Hypothesis, Ints, Job, Required
 
@@ -81,6 +82,7 @@ class Sentence:
     number: int  # of its first segment in the text
     attempts: list[Attempt]  # the first search, and further ones with other settings
     terms: Sequence[Match] = ()  # of the glossary
+    remembered: str | None = None  # its translation in the memory; then nothing is searched
     chosen: int = 0  # the attempt that is used
     finished: list[Finished] = field(
         default_factory=list
@@ -109,8 +111,10 @@ class SegmentedText:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the text has neither spans nor tags."""
-        return not (self.protected.spans or self.protected.elements)
+        """Whether the text has neither spans nor tags, and no translation from a memory."""
+        if self.protected.spans or self.protected.elements:
+            return False
+        return all(sentence.remembered is None for sentence in self.sentences)
 
     @property
     def segments(self) -> list[Segment]:
@@ -162,6 +166,7 @@ class Preparation:
     tag: str | None = None
     rules: SpanRules | None = None  # which spans are protected
     glossary: Glossary | None = None
+    memory: Memory | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,14 +190,23 @@ class Segmenter:
         for number, (text, prefix) in enumerate(zip(texts, prefixes, strict=True), start=first):
             protected = protect(text, how.rules)
             prefix_ids = self._encode_prefix(prefix, number) if prefix else []
+            memory = None if prefix else how.memory
+            whole = None if memory is None else memory.find_protected(protected.text, protected)
             sentences = [
                 Sentence(gap, start, sentence, 0, [])
-                for gap, start, sentence in self._sentences(protected.text, prefix, split=split)
+                for gap, start, sentence in self._sentences(
+                    protected.text, prefix, split=split and whole is None
+                )
             ]
+            if memory is not None:
+                for each in sentences:
+                    each.remembered = memory.find_protected(each.text, protected)
             prepared.append(SegmentedText(text, protected, sentences, prefix_ids, number))
         pairs = [(each, sentence) for each in prepared for sentence in each.sentences]
         if how.glossary is not None:
             for _, sentence in pairs:
+                if sentence.remembered is not None:
+                    continue
                 sentence.terms = how.glossary.find(sentence.text)
         first_mode = Mode.SENTINELS if self.codec.source.sentinels else Mode.TEXT
         attempts = self.attempts(pairs, [first_mode] * len(pairs), how.tag)
@@ -228,7 +242,7 @@ class Segmenter:
                     Segment(tag_ids + ids, sentence.gap, begins=index == 0)
                     for index, ids in enumerate(cut(token_ids, limit, coder))
                 ]
-                if not _is_own_translation(text, sentence)
+                if sentence.remembered is None and not _is_own_translation(text, sentence)
                 else [],
             )
             for mode, each, token_ids, (text, sentence) in zip(

@@ -79,6 +79,18 @@ class TranslatedSentence:
 
 
 @dataclass(frozen=True, slots=True)
+class UsedMemory:
+    """A sentence of a text whose translation comes from the translation memory."""
+
+    source: str
+    target: str
+
+    def to_json(self) -> dict[str, str]:
+        """Return the sentence and its translation as a JSON object."""
+        return {"source": self.source, "target": self.target}
+
+
+@dataclass(frozen=True, slots=True)
 class Translation:
     """The translations of one text, best first."""
 
@@ -90,6 +102,7 @@ class Translation:
     spans: tuple[PlacedSpan, ...] = ()  # all protected spans are in the translation
     terms: tuple[UsedTerm, ...] = ()
     flags: tuple[Flag, ...] = ()  # what the guard found wrong with the best translation
+    memory: tuple[UsedMemory, ...] = ()  # sentences that the model did not translate
 
     @property
     def text(self) -> str:
@@ -123,7 +136,7 @@ class Translation:
             value["candidates"] = [candidate.to_json() for candidate in self.candidates]
         if self.parts > 1:
             value["parts"] = self.parts
-        for name in ("spans", "terms", "flags"):
+        for name in ("spans", "terms", "flags", "memory"):
             if items := getattr(self, name):
                 value[name] = [item.to_json() for item in items]
         return value

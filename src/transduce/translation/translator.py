@@ -22,6 +22,7 @@ from transduce.translation.alignment import Links
 from transduce.translation.engines.selection import choose_engine
 from transduce.translation.finishing import checked, finish, finished_sentences, join_marked
 from transduce.translation.joining import align_words, join, separator
+from transduce.translation.memory import Memory
 from transduce.translation.model_input import Mode, ModelInput
 from transduce.translation.rounds import Align, Guard, Rounds, Steps
 from transduce.translation.segments import (
@@ -119,6 +120,7 @@ class Translator:
         keep: bool | SpanRules | None = None,
         glossary: Glossary | None = None,
         guard: Guard = "off",
+        memory: Memory | None = None,
         **settings: Any,
     ) -> Translations:
         """Translate texts; `settings` are fields of SearchConfig: beam, alpha, nbest and so on.
@@ -132,7 +134,8 @@ class Translator:
         like other text (the default with `split=False`), or `SpanRules` with patterns of your own.
         A text may be an `Inline` with tags, which are placed in `Translation.content` by word
         alignment. `glossary` has translations for terms. `guard` is "flag" to check the
-        translations, or "retry" to search again for those that are flagged.
+        translations, or "retry" to search again for those that are flagged. Texts and sentences
+        that `memory` knows are not searched: `Translation.memory` lists them.
 
         With `prefixes`, the translation of each text begins with its prefix; a text whose prefix
         has several sentences is translated as a whole. `tag` is the tag of a corpus that the model
@@ -146,7 +149,7 @@ class Translator:
                 f"{len(prefixes):,} prefixes for {len(texts):,} texts: expected one each"
             )
         given: dict[str, Any] = {"prefixes": prefixes, "tag": tag, "batch": batch}
-        given |= {"keep": keep, "glossary": glossary, "guard": guard}
+        given |= {"keep": keep, "glossary": glossary, "guard": guard, "memory": memory}
         return Translations(self.stream(texts, **given, split=split, align=align, **settings))
 
     def stream(
@@ -163,6 +166,7 @@ class Translator:
         keep: bool | SpanRules | None = None,
         glossary: Glossary | None = None,
         guard: Guard = "off",
+        memory: Memory | None = None,
         advance: Callable[[int], None] = lambda done: None,
         **settings: Any,
     ) -> Iterator[Translation]:
@@ -180,7 +184,7 @@ class Translator:
         batch = self.engine.batch if batch is None else batch
         if batch < 1:
             raise BadInput(f"batch = {batch}: expected at least 1 sentence")
-        how = preparation(split=split, tag=tag, keep=keep, glossary=glossary)
+        how = preparation(split=split, tag=tag, keep=keep, glossary=glossary, memory=memory)
         prefix_lines = itertools.repeat(None) if prefixes is None else iter(prefixes)
         first = 0
         for block in read_blocks(texts, window * batch, ready):
@@ -334,11 +338,12 @@ def preparation(
     tag: str | None = None,
     keep: bool | SpanRules | None = None,
     glossary: Glossary | None = None,
+    memory: Memory | None = None,
 ) -> Preparation:
     """Return how to prepare texts; by default, spans are kept unless texts are test sets."""
     kept = split if keep is None else keep
     rules = (BUILT_IN if kept else None) if isinstance(kept, bool) else kept
-    return Preparation(split, tag, rules, glossary)
+    return Preparation(split, tag, rules, glossary, memory)
 
 
 def _load_codec(runs: Sequence[Path], configs: Sequence[RunConfig]) -> Codec:
