@@ -89,6 +89,12 @@ def test_a_span_that_touches_a_word_in_the_source_touches_it_in_the_target() -> 
     assert restore(insert_spans(aligned, [0, 1]), protected.spans) == "{a}{b} Hunde"
 
 
+def test_spans_that_touch_marks_in_the_source_do_not_touch_each_other() -> None:
+    protected = protect("dogs over. ,me@x.org run", SpanRules(words=["over"]))
+    aligned = Aligned(protected.text, "Hunde.", [0, 2])
+    assert restore(insert_spans(aligned, [0, 1]), protected.spans) == "Hunde over me@x.org."
+
+
 def test_pairs_of_tags_in_plain_text_are_elements() -> None:
     protected = protect("A <b>red</b> dog<br> and </i> <u>more", RULES)
     assert [element.opening.data for element in protected.elements] == ["<b>"]

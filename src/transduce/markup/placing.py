@@ -114,6 +114,8 @@ def insert_spans(aligned: Aligned, missing: Sequence[int]) -> str:
 
 def _touches(of_source: str, of_target: str) -> bool:
     """Return whether a span touches a character of the target as it did one of the source."""
+    if STAND_IN.match(of_target):  # of another span, which may begin or end with a letter
+        return of_source == of_target
     return bool(of_source.strip()) and (of_source.isalnum() or not of_target.isalnum())
 
 

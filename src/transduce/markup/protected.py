@@ -1,6 +1,5 @@
 """Texts in which each protected span, and each single tag, is one stand-in character."""
 
-import functools
 import re
 import unicodedata
 from collections import Counter
@@ -192,14 +191,20 @@ def restore(text: str, spans: Sequence[str | Tag]) -> str:
     return STAND_IN.sub(original, text)
 
 
-@functools.lru_cache(1024)
-def _literal(span: str) -> re.Pattern[str]:
-    """Return a pattern for a span that is not part of a longer word or number."""
-    before = r"(?<!\w)" if re.match(r"\w", span) else ""
-    after = r"(?!\w)" if re.search(r"\w\Z", span) else ""
-    return re.compile(before + re.escape(span) + after)
-
-
 def find_literal(text: str, span: str) -> list[tuple[int, int]]:
-    """Return where a span occurs in a text as it is."""
-    return [match.span() for match in _literal(span).finditer(text)]
+    """Return where a span occurs in a text, not as a part of a longer word or number."""
+    found: list[tuple[int, int]] = []
+    begin = text.find(span)
+    while begin >= 0:
+        end = begin + len(span)
+        alone = not (_inside_word(text, begin) or _inside_word(text, end))
+        if alone:
+            found.append((begin, end))
+        begin = text.find(span, end if alone else begin + 1)
+    return found
+
+
+def _inside_word(text: str, position: int) -> bool:
+    """Return whether the characters before and after a position are of one word."""
+    around = text[position - 1 : position + 1] if position else ""
+    return len(around) == 2 and all(c.isalnum() or c == "_" for c in around)

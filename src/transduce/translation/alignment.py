@@ -45,7 +45,7 @@ def word_indices(units: Iterable[Sequence[bytes]], gaps: Iterable[str]) -> list[
     indices = []
     words_before = 0
     for pieces, gap in zip(units, gaps, strict=True):
-        within = piece_words(pieces, _between_spaces)
+        within = piece_words(pieces, words_of_characters)
         count = max(within, default=NO_WORD) + 1
         first = words_before - int(bool(words_before and count and not gap))
         indices.append([word if word == NO_WORD else first + word for word in within])
@@ -76,7 +76,8 @@ def piece_words(pieces: Sequence[bytes], number: Callable[[str], Sequence[int]])
     return indices
 
 
-def _between_spaces(text: str) -> list[int]:
+def words_of_characters(text: str) -> list[int]:
+    """Return the word index of each character, or NO_WORD for white space."""
     indices: list[int] = []
     word, inside = NO_WORD, False
     for character in text:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from transduce.glossary import missing
 from transduce.markup.inline import Inline
 from transduce.markup.placing import NONE, Aligned, place_tags, units
-from transduce.markup.protected import STAND_IN, restore, span_index
+from transduce.markup.protected import STAND_IN, find_literal, restore, span_index
 from transduce.subwords import Codec
 from transduce.translation.alignment import Links
 from transduce.translation.joining import join_sentences, separator
@@ -21,6 +21,7 @@ from transduce.translation.rounds import Align, Steps
 from transduce.translation.segments import Finished, SegmentedText, Sentence
 from transduce.translation.translation import (
     Candidate,
+    Placed,
     PlacedSpan,
     TranslatedSentence,
     Translation,
@@ -94,10 +95,11 @@ def _by_position(pair: tuple[Ints, Ints]) -> npt.NDArray[np.float32]:
 def join_marked(text: SegmentedText, codec: Codec, language: str, *, align: bool) -> Translation:
     """Return the translations of a text with spans or tags."""
     space = separator(language)
-    candidates = []
+    candidates, targets = [], []
     content: Inline | None = None
     for rank in range(text.nbest):
         target, links = _joined(text, rank, space)
+        targets.append(target)
         if rank == 0 and not isinstance(text.content, str):
             source = text.protected.text
             lead = source[: len(source) - len(source.lstrip())]
@@ -118,7 +120,7 @@ def join_marked(text: SegmentedText, codec: Codec, language: str, *, align: bool
     return Translation(
         *(text.text, tuple(candidates), max(1, len(text.segments)), was_cut),
         content=content,
-        spans=tuple(_placed_spans(text)),
+        spans=tuple(_placed_spans(text, targets[0])),
     )
 
 
@@ -155,11 +157,25 @@ def _used_terms(sentence: Sentence) -> Iterator[UsedTerm]:
         yield UsedTerm(match.entry.source, match.entry.target, id(match) not in lost_ids)
 
 
-def _placed_spans(text: SegmentedText) -> Iterator[PlacedSpan]:
+def _placed_spans(text: SegmentedText, target: str) -> Iterator[PlacedSpan]:
+    """Yield the spans of a text with how they came into a translation, and repeated tags.
+
+    A model may write what it was not shown, and join a number with a digit: 15 km for 5 km.
+    """
+    spans, elements = text.protected.spans, text.protected.elements
     inserted = {number for s in text.sentences for number in s.finished[0].inserted}
-    for number, span in enumerate(text.protected.spans):
+    source, output = (restore(flat, spans) for flat in (text.protected.text, target))
+    tags = [tag.data for each in elements for tag in (each.opening, each.closing)]
+    tags = [tag for tag in tags if isinstance(text.content, str) and tag not in spans]
+    more: dict[str, int] = {}  # occurrences in the output than in the source
+    for span in {*(span for span in spans if isinstance(span, str)), *tags}:
+        more[span] = len(find_literal(output, span)) - len(find_literal(source, span))
+    for number, span in enumerate(spans):
         if isinstance(span, str):
-            yield PlacedSpan(span, "aligned" if number in inserted else "copied")
+            copied: Placed = "aligned" if number in inserted else "copied"
+            other: Placed = "repeated" if more[span] > 0 else "joined"
+            yield PlacedSpan(span, other if more[span] else copied)
+    yield from (PlacedSpan(tag, "repeated") for tag in dict.fromkeys(tags) if more[tag] > 0)
 
 
 def _joined(text: SegmentedText, rank: int, space: str) -> tuple[str, list[int]]:

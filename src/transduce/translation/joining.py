@@ -7,9 +7,17 @@ import numpy as np
 import numpy.typing as npt
 
 from transduce.markup.inline import Inline
+from transduce.markup.placing import NONE
 from transduce.subwords import Codec, Coder
 from transduce.text.languages import language_code
-from transduce.translation.alignment import Links, link_words, word_indices
+from transduce.translation.alignment import (
+    NO_WORD,
+    Links,
+    link_words,
+    word_indices,
+    words_of_characters,
+)
+from transduce.translation.outputs import source_positions
 from transduce.translation.segments import Segment, SegmentedText
 from transduce.translation.translation import Candidate, TranslatedSentence, Translation
 
@@ -93,7 +101,7 @@ def align_words(
 
     `weights` yields the attention of each segment's hypothesis, candidate by candidate.
     """
-    source = source_words(text.segments, codec.source)
+    source = source_words(text, codec.source)
     before = gaps(text.segments, language)
     alignments = []
     for rank in range(text.nbest):
@@ -120,14 +128,17 @@ def separator(language: str) -> str:
     return "" if language_code(language) in WITHOUT_SPACES else " "
 
 
-def source_words(segments: Sequence[Segment], coder: Coder) -> list[list[int]]:
+def source_words(text: SegmentedText, coder: Coder) -> list[list[int]]:
     """Return the word index of each token in each segment; words count over the whole text."""
-    sentences: list[list[int]] = []
-    for segment in segments:
-        if segment.begins:
-            sentences.append([])
-        sentences[-1] += segment.ids
-    before = [segment.gap for segment in segments if segment.begins]
-    indices = word_indices([coder.piece_bytes(ids) for ids in sentences], before)
-    words = iter([word for sentence in indices for word in sentence])
-    return [[next(words) for _ in segment.ids] for segment in segments]
+    words = words_of_characters(text.protected.text)
+    indices = []
+    for sentence in text.sentences:
+        positions = iter(source_positions(sentence.attempt, coder))
+        indices += [
+            [
+                NO_WORD if position == NONE else words[sentence.start + position]
+                for position in itertools.islice(positions, len(segment.ids))
+            ]
+            for segment in sentence.attempt.segments
+        ]
+    return indices

@@ -11,12 +11,13 @@ import numpy.typing as npt
 from transduce.markup.inline import Tag
 from transduce.markup.placing import NONE, Aligned, insert_spans, units
 from transduce.markup.protected import STAND_IN, find_literal, stand_in, stand_ins
-from transduce.subwords import Coder
+from transduce.subwords import UNK, Coder
 from transduce.translation.model_input import OBJECT, Mode
 from transduce.translation.segments import Attempt, Finished, Sentence
 
 Weights = npt.NDArray[np.float32]
 NO_TOKEN = -1
+VISIBLE = re.compile(r"\S+")
 
 
 @dataclass(slots=True)
@@ -82,7 +83,11 @@ def spans_survive(output: Output, mode: Mode, spans: Sequence[str | Tag]) -> boo
 def _decode(
     tokens: Sequence[int], coder: Coder, sentinels: Sequence[int], first: int
 ) -> tuple[str, list[int]]:
-    """Return the text of tokens with stand-ins, and the token of each character."""
+    """Return the text of tokens with stand-ins, and the token of each character.
+
+    Only sentinels are stand-ins. A model may also write private-use characters as text, which
+    would be taken for stand-ins of other spans.
+    """
     spans = dict(zip(coder.sentinels, map(stand_in, sentinels), strict=False))
     pieces = [
         spans.get(token, "").encode() if token in coder.sentinels else piece
@@ -90,6 +95,9 @@ def _decode(
     ]
     text, starts = _characters(pieces)
     owners = [first + token for token, count in enumerate(starts) for _ in range(count)]
+    for match in STAND_IN.finditer(text):
+        if tokens[owners[match.start()] - first] not in spans:
+            text = text[: match.start()] + "\N{REPLACEMENT CHARACTER}" + text[match.end() :]
     return (text[1:], owners[1:]) if text.startswith(" ") else (text, owners)
 
 
@@ -150,7 +158,11 @@ def unit_links(
     for number, (begin, end) in enumerate(target_units):
         for owner in {*output.owners[begin:end]} - {NO_TOKEN}:
             target_of[owner].append(number)
-    source_of = [[] if unit == NONE else [unit] for unit in _source_units(attempt, coder, sentence)]
+    starts = [start for start, _ in units(sentence.text)]
+    source_of = [
+        [] if position == NONE else [bisect_right(starts, position) - 1]
+        for position in source_positions(attempt, coder)
+    ]
     links, strongest = [NONE] * len(target_units), [0.0] * len(target_units)
     first, source_first = 0, 0
     # One segment at a time: the matrices of all together would be large.
@@ -186,28 +198,47 @@ def _membership(units_of: Sequence[Sequence[int]]) -> tuple[npt.NDArray[np.float
     return matrix, first
 
 
-def _source_units(attempt: Attempt, coder: Coder, sentence: Sentence) -> list[int]:
-    """Return the unit of the sentence that each source token belongs to, or NONE."""
-    special = {*coder.sentinels, *(coder.term_markers or ())}
-    starts = [start for start, _ in units(sentence.text)]
+def source_positions(attempt: Attempt, coder: Coder) -> list[int]:
+    """Return where each source token begins in the sentence, or NONE if it has no visible text.
+
+    The translation of a term, which the model is shown, stands where the term ends.
+    """
+    tags = range(coder.first_tag, coder.first_tag + len(coder.tags))
     ids = [token for segment in attempt.segments for token in segment.ids]
+    without_text = {UNK, *coder.sentinels, *(coder.term_markers or ())}
     pieces = [
-        OBJECT.encode() if token in special else piece
+        OBJECT.encode() if token in without_text else piece
         for token, piece in zip(ids, coder.piece_bytes(ids), strict=True)
     ]
     text, counts = _characters(pieces)
     shown = attempt.shown
-    offset = len(text) - len(shown.text)  # of the space that subwords add before a text
+    places = _places(text, shown.text)
     result = []
-    position = 0
-    for count in counts:
+    end = 0
+    for token, count in zip(ids, counts, strict=True):
         # A piece without a character of its own continues the last one.
-        characters = range(position - (count == 0) - offset, position + count - offset)
-        places = [c for c in characters if 0 <= c < len(shown.text)]
-        place = next((c for c in places if not shown.text[c].isspace()), None)
-        result.append(NONE if place is None else bisect_right(starts, shown.positions[place]) - 1)
-        position += count
+        begin, end = max(0, end - (count == 0)), end + count
+        visible = (n for n in range(begin, end) if not text[n].isspace())
+        first = next(visible, None) if token not in tags else None
+        result.append(NONE if first is None else shown.positions[places[first]])
     return result
+
+
+def _places(read: str, shown: str) -> Sequence[int]:
+    """Return where each character that a model reads is in the text that it was shown.
+
+    Subwords begin with a space, and may normalise the text: words are then matched in order.
+    """
+    if read.removeprefix(" ") == shown:
+        return range(len(shown) - len(read), len(shown))
+    words, others = ([match.span() for match in VISIBLE.finditer(text)] for text in (read, shown))
+    if len(words) != len(others):
+        return [place * len(shown) // len(read) for place in range(len(read))]
+    places = [0] * len(read)
+    for (begin, end), (start, stop) in zip(words, others, strict=True):
+        for place in range(begin, end):
+            places[place] = start + (place - begin) * (stop - start) // (end - begin)
+    return places
 
 
 def complete(sentence: Sentence, output: Output, links: Sequence[int]) -> Finished:

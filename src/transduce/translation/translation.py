@@ -32,12 +32,17 @@ class Candidate:
         return value
 
 
+# How a span came into a translation: written by the model, or placed by word alignment. Or the
+# translation has it more often than the text, or joined with a letter or digit: 15 km for 5 km.
+Placed = Literal["copied", "aligned", "repeated", "joined"]
+
+
 @dataclass(frozen=True, slots=True)
 class PlacedSpan:
     """A protected span of a text, and how it came into the best translation."""
 
     text: str
-    placed: Literal["copied", "aligned"]  # by the model, or by word alignment: worth a look
+    placed: Placed  # all but "copied" are worth a look
 
     def to_json(self) -> dict[str, str]:
         """Return the span as a JSON object."""

@@ -237,7 +237,7 @@ class Translator:
         rows = zip(pairs, encoded, log_probabilities, strict=True)
         for (text, _), (source_ids, target_ids), log_probability in rows:
             hypothesis = Hypothesis.of(target_ids[:-1].tolist(), log_probability, config)
-            shown = ModelInput([text], text, [])
+            shown = ModelInput([text], text, range(len(text)))
             segments = [Segment(source_ids[:-1].tolist())]
             attempt = Attempt(Mode.TEXT, shown, segments, hypotheses=[[hypothesis]])
             sentence = Sentence("", 0, text, 0, [attempt])
