@@ -57,10 +57,18 @@ def test_numbers_with_separators_are_left_to_the_model() -> None:
     assert found("It is 3.5 km and 1,000 m.") == []
 
 
-def test_own_patterns_and_words_come_first() -> None:
+def test_own_patterns_and_words_are_found() -> None:
     rules = SpanRules([r"ACME-\d+"], ["Data Hub", "Data"])
     text = "ACME-12 moves Data Hub files and Data, not Database."
     assert found(text, rules) == ["ACME-12", "Data Hub", "Data"]
+
+
+def test_an_own_pattern_inside_a_longer_span_leaves_that_span_whole() -> None:
+    rules = SpanRules([r"ACME-\d+", "y z"], ["b"])
+    assert found("See https://x.org/ACME-1/a.", rules) == ["https://x.org/ACME-1/a"]
+    assert found("In C:\\x\\ACME-1\U000f0000.", rules) == ["C:\\x\\ACME-1\U000f0000"]
+    assert found("Run /usr/x/y z now", rules) == ["/usr/x/y z"]
+    assert len(protect("A <b>dog</b> runs", SpanRules(["<[^>]+>"])).elements) == 1
 
 
 def test_a_pattern_that_cannot_be_used_is_refused() -> None:

@@ -114,7 +114,7 @@ class SpanRules:
         return [re.compile(pattern) for pattern in self.patterns]
 
     def find(self, text: str) -> list[Span]:
-        """Return the spans of a text, which do not overlap; the user's own come first."""
+        """Return the spans of a text in order; they do not overlap."""
         found: list[Span] = []
         for pattern in self._own:
             found += [Span(*match.span(), "keep") for match in pattern.finditer(text) if match[0]]
@@ -122,7 +122,7 @@ class SpanRules:
         built_in = _built_in(text) if MAY_HAVE_SPAN.search(text) else ()
         if not found:
             return [*built_in]
-        return sorted(_without_overlaps([*found, *built_in], len(text)), key=lambda s: s.start)
+        return [*_merged([*built_in, *found])]
 
     @functools.cached_property
     def _words_by_head(self) -> dict[str, list[str]]:
@@ -192,10 +192,15 @@ def _trimmed(text: str) -> str:
     return text[:end]
 
 
-def _without_overlaps(spans: Sequence[Span], length: int) -> Iterator[Span]:
-    """Yield spans that do not overlap an earlier one in the list."""
-    taken = bytearray(length)
-    for span in spans:
-        if taken.find(1, span.start, span.end) < 0:
-            taken[span.start : span.end] = b"\1" * (span.end - span.start)
-            yield span
+def _merged(spans: Sequence[Span]) -> Iterator[Span]:
+    """Yield spans in order; those that overlap become one, so that no part of them is lost."""
+    last: Span | None = None
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
+        if last is None or span.start >= last.end:
+            if last is not None:
+                yield last
+            last = span
+        elif span.end > last.end:
+            last = Span(last.start, span.end, "keep")
+    if last is not None:
+        yield last
