@@ -16,6 +16,7 @@ from transduce.system.progress import Progress
 from transduce.text.reading import STDIN, display_name, is_file_argument, path_exists
 
 if TYPE_CHECKING:
+    from transduce.cli.translate import OutputOptions
     from transduce.translation.translator import Translator
 
 
@@ -126,28 +127,36 @@ def translate(
     run: Path,
     arguments: Sequence[str],
     choices: DocumentChoices,
-    output: tuple[str | None, bool],
+    writing: "OutputOptions",
     load: Callable[[], "Translator"],
     progress: Progress,
     **options: Any,
 ) -> None:
     """Translate documents and folders; raise an error at the end if any of them failed.
 
-    The output is a file or folder, and whether to overwrite files.
+    A shard has some of the documents; translations that exist are kept, like those of --resume.
     """
+    from transduce.cli.bulk import Shard
     from transduce.cli.remarks import Remarks
     from transduce.runs.folder import RunConfig
 
-    out, overwrite = output
+    shard = Shard.parse(writing.shard or "1/1")
+    resume = writing.resume or writing.shard is not None
     languages = RunConfig.load(run).languages
     document_options = choices.options(languages)
     planned = plan(
         [Path(argument) for argument in arguments],
-        out,
+        writing.out,
         languages,
         format_name=choices.format,
-        overwrite=overwrite,
+        overwrite=writing.overwrite or resume,
     )
+    planned.jobs = planned.jobs[shard.number - 1 :: shard.count]
+    if resume and not writing.overwrite:
+        waiting = [job for job in planned.jobs if not (job.target and job.target.exists())]
+        if done := len(planned.jobs) - len(waiting):
+            progress.say(f"{pluralize(done, 'document')} translated already")
+        planned.jobs = waiting
     translator = load()
     remarks = Remarks("text")
 

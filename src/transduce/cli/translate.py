@@ -1,6 +1,8 @@
 """`transduce translate`."""
 
 import contextlib
+import dataclasses
+import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,6 +15,8 @@ from transduce.errors import BadInput, MissingExtra, UnsupportedFormat
 from transduce.system.progress import Progress
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from transduce.translation.translator import Translator
 
 EXAMPLES = """
@@ -21,6 +25,8 @@ transduce translate runs/en-de test.en > out.de
 cat test.en | transduce translate runs/en-de
 transduce translate runs/en-de book.txt.gz --out book.de
 transduce translate runs/en-de a.en b.en --out translated/
+transduce translate runs/en-de web.en.xz --out web.de --resume
+transduce translate runs/en-de web.en.xz --out web.de --shard 3/16
 transduce translate runs/en-de letter.docx --out letter.de.docx
 transduce translate runs/en-de docs/ --out docs-de/
 transduce translate runs/en-de prices.csv --columns name,description --out prices.de.csv
@@ -79,6 +85,15 @@ class OutputOptions:
         metavar="FILE",
     )
     overwrite: bool = flag("Let --out replace existing files.", "--overwrite")
+    resume: bool = flag(
+        "Continue the outputs that the same command began before it was stopped or killed.",
+        "--resume",
+    )
+    shard: str | None = option(
+        "Translate one of N parts of each file, such as 3/16, into FILE.03-of-16, and continue it "
+        "as --resume does; auto: the part of this process under SLURM or torchrun.",
+        metavar="I/N",
+    )
     nbest: int | None = option(
         "Write the K best: line number, score and text, separated by tabs.", metavar="K"
     )
@@ -220,10 +235,16 @@ def translate(
     }
     if reading.given is None:
         options |= checks.chosen(RunConfig.load(run).languages)
+    if writing.shard is not None:
+        from transduce.cli.bulk import own_device
+
+        machine = dataclasses.replace(machine, device=own_device(machine.device))
     load = partial(_load, [run, *(search.others or [])], machine, sampling, progress)
     if are_documents:
-        output = (writing.out, writing.overwrite)
-        documents.translate(run, arguments, document, output, load, progress, **options)
+        documents.translate(run, arguments, document, writing, load, progress, **options)
+    elif writing.resume or writing.shard is not None:
+        groups = (reading, writing, checks, search, sampling)
+        _translate_in_bulk(run, arguments, groups, load, progress, **options)
     else:
         _translate_lines(run, arguments, reading, writing, load, progress, **options)
 
@@ -252,6 +273,46 @@ def _translate_lines(
         options["align"] = writing.align
         results = lines.results(translator, texts, reading.prefix, progress, bar=bar, **options)
         outputs.write(results, paths, form, progress)
+
+
+def _translate_in_bulk(
+    run: Path,
+    arguments: list[str],
+    groups: "tuple[InputOptions, OutputOptions, *tuple[DataclassInstance, ...]]",
+    load: Callable[[], "Translator"],
+    progress: Progress,
+    **options: Any,
+) -> None:
+    from transduce.cli import bulk, lines, outputs
+
+    reading, writing, *_ = groups
+    if reading.prefixes is not None or reading.given is not None:
+        raise BadInput("--shard and --resume exclude --prefixes and --given")
+    shard = bulk.Shard.parse(writing.shard or "1/1")
+    with _offering_as_text():
+        texts = lines.Texts.read(arguments, None, None, as_text=reading.as_text)
+        paths = outputs.output_paths(writing.out, texts.sources, run, overwrite=True)
+        files = bulk.check(texts.sources, paths, shard, overwrite=writing.overwrite)
+        translator = load()
+        form = lines.form(nbest=writing.nbest is not None, given=False, json=writing.json)
+        given = {k: v for group in groups for k, v in dataclasses.asdict(group).items()}
+        for name in ("out", "overwrite", "resume", "shard"):  # may differ
+            del given[name]
+        identity = bulk.identify(run, translator, **given)
+        prefixes = None if reading.prefix is None else itertools.repeat(reading.prefix)
+        options |= {"align": writing.align, "prefixes": prefixes}
+        batch = options.pop("batch")
+        bulk.translate_files(
+            translator,
+            texts.sources,
+            files,
+            shard,
+            form,
+            progress,
+            identity,
+            batch=batch,
+            **options,
+        )
 
 
 def _check_options(arguments: list[str], options: set[str], reading: InputOptions) -> None:

@@ -160,6 +160,7 @@ class Translator:
         tag: str | None = None,
         batch: int | None = None,
         window: int = WINDOW,
+        first: int = 0,
         ready: Callable[[], bool] = lambda: True,
         split: bool = True,
         align: bool = False,
@@ -173,7 +174,8 @@ class Translator:
         """Translate any number of texts, in order, holding a window of them in memory.
 
         `batch` is the number of sentences searched side by side (by default the engine's choice),
-        `window` the number of batches to read ahead; neither changes a translation. `ready` returns
+        `window` the number of batches to read ahead; neither changes a translation. `first` is the
+        number of the first text, on which samples depend. `ready` returns
         whether the next text can be read without waiting; if not, the texts read so far are
         translated at once. `advance` is called with the number of texts finished since the last
         call. The other arguments are as for `translate`.
@@ -186,7 +188,6 @@ class Translator:
             raise BadInput(f"batch = {batch}: expected at least 1 sentence")
         how = preparation(split=split, tag=tag, keep=keep, glossary=glossary, memory=memory)
         prefix_lines = itertools.repeat(None) if prefixes is None else iter(prefixes)
-        first = 0
         for block in read_blocks(texts, window * batch, ready):
             beginnings = list(itertools.islice(prefix_lines, len(block)))
             if len(beginnings) < len(block):
