@@ -116,10 +116,12 @@ def test_text_without_a_target_keeps_its_bytes() -> None:
         ("<div translate=no><i translate=yes>a</i> b <i translate=yes>c</i>", ["a", "c"]),
         ("<title>a <b>&lt;</title>", ["a <b><"]),
         ("<p>a <svg><text>b</text></svg> c", ["a <1/> c"]),
+        ("<p>a <script>b</script> c<script>d</script>", ["a <1/> c"]),
+        ("<p>a <svg><title>b</title><path/></svg> c<p>d", ["a <1/> c", "d"]),
         ("<![if x]><p>a<![endif]>", ["a"]),
         ("</p></b>a", ["<1/>a"]),
         ("&nbsp; a &#160;", ["a"]),
-        ("<script>'</p>'</scripty></script>a", ["<1/>a"]),
+        ("<script>'</p>'</scripty></script>a", ["a"]),
     ],
 )
 def test_broken_html_loses_nothing(source: str, units: list[str]) -> None:

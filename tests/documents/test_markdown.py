@@ -199,6 +199,32 @@ def test_tags_may_change_places() -> None:
     assert a == "A "
 
 
+def test_line_breaks_may_change_places() -> None:
+    """At the end a break would be text; two spaces and a line end twice would end the block."""
+    document = read("markdown", "A  \nb\\\nc.\n")
+    (unit,) = document.units
+    a, first, b, second, c = unit.source
+    unit.target = (a, first, " ", second, b, c)
+    assert document.to_bytes().decode() == "A  \n\\\nbc.\n"
+    unit.target = (second, a, b, c, first)
+    assert document.to_bytes().decode() == "\\\nAbc.\n"
+
+
+def test_emphasis_of_nothing_is_dropped() -> None:
+    """**** is a line across the page, and a line end before *** makes one of it."""
+    document = read("markdown", "**a *b*** c\\\nd\n")
+    (unit,) = document.units
+    opened, a, inner, b, inner_end, closed, c, line_end, d = unit.source
+    unit.target = (c, opened, inner, inner_end, closed, line_end, d, a, b)
+    assert document.to_bytes().decode() == "c\\\nda b\n"
+    unit.target = (c, opened, a, inner, b, line_end, inner_end, closed, d)
+    assert document.to_bytes().decode() == "c**a *b***\\\nd\n"
+    unit.target = (c, inner, ",", inner_end, d)  # a mark next to a word does not open emphasis
+    assert document.to_bytes().decode() == "c,d\n"
+    unit.target = (c, inner, ",", b, inner_end, d)
+    assert document.to_bytes().decode() == "c,bd\n"
+
+
 def test_an_image_keeps_its_place_in_a_translated_text() -> None:
     document = read("markdown", "See ![the cat](c.png) now.\n")
     text, image = document.units

@@ -87,6 +87,15 @@ def test_speakers_songs_and_sentences_over_cues_are_units() -> None:
     ]
 
 
+def test_a_dash_is_before_any_speaker_but_not_before_a_number() -> None:
+    times = "1\n00:00:01,000 --> 00:00:02,000\n"
+    assert texts(read("srt", f"{times}- 5 dogs run.\n- --help helps.\n")) == [
+        "5 dogs run.",
+        "--help helps.",
+    ]
+    assert texts(read("srt", f"{times}-5 degrees.\n-6 degrees.\n")) == ["-5 degrees. -6 degrees."]
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_texts_change_in_their_places(end: str) -> None:
     expected = SRT

@@ -17,6 +17,7 @@ KINDS = {
     "workers": "workers that die, hang or are slow",
     "nonfinite": "NaN, infinite and exploding losses and gradients",
     "fuzz": "coverage-guided fuzzing of every reader",
+    "documents": "200 documents of all formats, translated and read again",
     "overload": "the service at twice its capacity",
 }
 

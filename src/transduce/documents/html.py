@@ -20,6 +20,7 @@ from transduce.documents.base import Document, DocumentOptions, Unit
 from transduce.documents.html_elements import (
     BLOCKS,
     ENDS,
+    FOREIGN,
     IN_PARAGRAPH,
     PARAGRAPH,
     PROTECTED,
@@ -36,6 +37,7 @@ BUTTONS = ("submit", "button", "reset")
 MAX_SEARCH = 500  # open elements: deeper nesting is not made by people
 SPACE = re.compile(r"[ \t\n\r\f]+")
 LEADING = re.compile(r"(?:\s|&nbsp;|&#160;|&#xA0;)*", re.IGNORECASE)
+UNSEEN = re.compile(r"<(?:[!?]|(?:script|style)[\s/>])", re.IGNORECASE)
 TRAILING_ENTITY = re.compile(r"(?:&nbsp;|&#160;|&#xA0;)\Z", re.IGNORECASE)
 
 
@@ -174,8 +176,9 @@ class Reader:
         return not self._open or self._open[-1].translate
 
     def _start(self, token: Token) -> None:
-        self._end_implied(token)
-        is_block = token.name in BLOCKS
+        is_block = self._is_block(token.name)
+        if is_block or token.name not in BLOCKS:
+            self._end_implied(token)
         translates, forced = self._translation_of(token)
         if token.name in ("html", "body"):
             self.languages += [
@@ -201,7 +204,7 @@ class Reader:
             self._names[token.name] += 1
 
     def _end(self, token: Token) -> None:
-        is_block = token.name in BLOCKS
+        is_block = self._is_block(token.name)
         index = self._find((token.name,), () if is_block else BLOCKS)
         was_protected = self._protected is not None
         if index is not None:
@@ -213,6 +216,11 @@ class Reader:
         elif self._translates() and not was_protected:
             place = Range(token.start, token.end)
             self._add(place, Piece("end", token.name, place))
+
+    def _is_block(self, name: str) -> bool:
+        """Return whether a tag separates texts; the title of an SVG picture does not."""
+        is_foreign = name == "title" and any(self._names[other] for other in FOREIGN)
+        return name in BLOCKS and not is_foreign
 
     def _add(self, place: Range, piece: Piece | None) -> None:
         """Add a part to the unit; a unit ends where something between is not translated."""
@@ -328,8 +336,7 @@ class Reader:
         """Return a part without white space at one end, or None if nothing is left."""
         place, piece = part
         if piece is not None:
-            is_comment = self._source.startswith(("<!", "<?"), place.start)
-            return None if is_comment else part
+            return None if UNSEEN.match(self._source, place.start) else part
         trimmed = self._trimmed(place)
         if trimmed.end == trimmed.start:
             return None

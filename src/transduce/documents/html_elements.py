@@ -32,7 +32,11 @@ ENDS = {
     "option": (("option",), ("select", "datalist", "optgroup")),
     "tr": (("tr",), ("table",)),
 }
-PARAGRAPH = (("p",), ("button", "caption", "object", "table", "td", "th", "template"))
+PARAGRAPH = (
+    ("p",),
+    ("button", "caption", "foreignobject", "object", "table", "td", "th", "template"),
+)
+FOREIGN = ("svg", "math")  # their title is not that of a page
 # Blocks that may be inside a paragraph, or in the head.
 IN_PARAGRAPH = _names(
     "audio canvas datalist iframe link meta noscript object option optgroup select slot source "

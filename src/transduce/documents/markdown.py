@@ -161,7 +161,7 @@ class _Block:
 
         def render() -> str:
             target = (*before, *target_of(unit), *after)
-            raw = write(target, lambda raw: self._is_right(raw, target)).strip()
+            raw = write(target, self._is_right).strip()
             raw = raw or content[skipped:]
             raw = raw.replace("|", "\\|") if self.kind in ("th", "td") else self._safe(raw)
             return raw.replace("\n", end_of_line)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -15,6 +15,8 @@ from transduce.markup import Inline, Tag, inline_text
 
 Rule = Callable[[StateInline, bool], bool]
 
+BREAK = re.compile(r"(?: {2,}|\\)\r?\n")
+EMPHASIS = ("*", "**", "_", "__", "~~")
 FOOTNOTE = re.compile(r"\[\^[^\]\s]{1,100}\]")
 SPECIAL = re.compile(r"[\\`*_\[\]<>&~]")
 
@@ -134,15 +136,19 @@ def images_of(content: Inline) -> list[Unit]:
     return [data.alt for data in tags if isinstance(data, Image)]
 
 
-def write(content: Inline, is_right: Callable[[str], bool]) -> str:
-    """Return Markdown for a translation; characters are escaped only if it would change else."""
-    content = _outside(content)
+def write(content: Inline, is_right: Callable[[str, Inline], bool]) -> str:
+    """Return Markdown for a translation; characters are escaped only if it would change else.
+
+    `is_right` compares a text with the content that it should have.
+    """
     texts = []
-    for stars in (False, True):
-        for escaped in (False, True):
-            texts.append(_joined(content, escaped=escaped, stars=stars))
-            if is_right(texts[-1]):
-                return texts[-1]
+    for seen in (re.compile(r"\S"), re.compile(r"\w"), None):
+        tidy = _with_breaks(_outside(_with_emphasis(content, seen)))
+        for stars in (False, True):
+            for escaped in (False, True):
+                texts.append(_joined(tidy, escaped=escaped, stars=stars))
+                if is_right(texts[-1], tidy):
+                    return texts[-1]
     return texts[1]
 
 
@@ -160,6 +166,46 @@ def _joined(content: Inline, *, escaped: bool, stars: bool) -> str:
         else:
             raw.append(part.data)
     return "".join(raw)
+
+
+def _with_emphasis(content: Inline, seen: re.Pattern[str] | None) -> Inline:
+    """Drop emphasis of texts that have nothing `seen`, or all; move line breaks out of its ends.
+
+    Otherwise they would be text, or other elements: **** is a line across the page.
+    """
+    counts, starts, dropped = [0], list[int](), set[int]()
+    for number, part in enumerate(content):
+        counts.append(counts[-1] + _is_seen(part, seen))
+        if _is_emphasis(part, "open"):
+            starts.append(number)
+        elif _is_emphasis(part, "close") and counts[number] == counts[start := starts.pop()]:
+            dropped |= {start, number}
+    kept: list[str | Tag] = []
+    for number, part in enumerate(content):
+        place = len(kept)
+        if _is_emphasis(part, "close"):
+            while place and _is_space(kept[place - 1]):
+                place -= 1
+        elif _is_space(part):
+            while place and _is_emphasis(kept[place - 1], "open"):
+                place -= 1
+        if number not in dropped:
+            kept.insert(place, part)
+    return tuple(kept)
+
+
+def _is_emphasis(part: str | Tag, kind: str) -> bool:
+    return isinstance(part, Tag) and part.kind == kind and part.data in EMPHASIS
+
+
+def _is_space(part: str | Tag) -> bool:
+    return _is_break(part) or (isinstance(part, str) and not part.strip())
+
+
+def _is_seen(part: str | Tag, seen: re.Pattern[str] | None) -> bool:
+    if isinstance(part, Tag):
+        return seen is not None and not _is_break(part) and part.data not in EMPHASIS
+    return seen is not None and seen.search(part) is not None
 
 
 def _outside(content: Inline) -> Inline:
@@ -183,6 +229,29 @@ def _outside(content: Inline) -> Inline:
         else:
             moved.append(part)
     return tuple(moved)
+
+
+def _with_breaks(content: Inline) -> Inline:
+    """Write line breaks that a translation has at an end, or next to each other.
+
+    At the end of a block they would be text, and two spaces after a line end end the block.
+    """
+    parts = list(content)
+    while parts and _is_space(parts[-1]):
+        parts.pop()
+    after_break = True
+    for number, part in enumerate(parts):
+        if _is_break(part) and after_break:
+            assert isinstance(part, Tag)
+            parts[number] = replace(part, data="\\\n")
+        elif isinstance(part, str) and after_break:
+            parts[number] = part.lstrip()
+        after_break = _is_break(part) or (after_break and parts[number] == "")
+    return tuple(parts)
+
+
+def _is_break(part: str | Tag) -> bool:
+    return isinstance(part, Tag) and isinstance(part.data, str) and bool(BREAK.match(part.data))
 
 
 def _is_open(part: str | Tag) -> bool:

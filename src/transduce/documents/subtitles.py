@@ -30,7 +30,7 @@ from transduce.markup import Inline, Tag, inline_text
 TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
 TIMES = re.compile(rf"[ \t]*{TIME}[ \t]*-->[ \t]*{TIME}(?:[ \t][^\n]*)?\r?\n?")
 MARKUP = re.compile(r"<(?P<close>/)?(?P<name>[A-Za-z]\w*)[^<>\n]*>|<\d[\d:.]*>|\{\\[^{}\n]*\}|[♪♫]")
-DASH = re.compile(r"[-‐‑–—][ \t]*(?=[^\s\d-])")  # before a speaker's words
+DASH = re.compile(r"[-‐‑–—](?:[ \t]+(?=\S)|(?=[^\s\d-]))")  # before a speaker's words; not -5
 VOICE = re.compile(r"<v[ .]")
 ENTITY = re.compile(r"&(?:amp|lt|gt|nbsp|lrm|rlm|#\d{1,6}|#x[\da-fA-F]{1,5});")
 SENTENCE_END = re.compile(r"[.!?…。！？♪:;]['\"’”»)\]]*$")
