@@ -1,6 +1,7 @@
 // Requests to the service, and their errors.
 
-import { fetchWithKey } from "/key.js";
+import { fetchWithKey, sendWithKey } from "/key.js";
+import { sendForm } from "/upload.js";
 
 /** An error answer, or no answer. */
 export class ServiceError extends Error {
@@ -11,10 +12,10 @@ export class ServiceError extends Error {
   }
 }
 
-async function request(path, options) {
+async function request(send) {
   let response, answer;
   try {
-    response = await fetchWithKey(path, options);
+    response = await send();
     answer = await response.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;
@@ -32,9 +33,22 @@ async function request(path, options) {
 
 function post(path, body, signal) {
   const headers = { "Content-Type": "application/json" };
-  return request(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+  const options = { method: "POST", headers, body: JSON.stringify(body), signal };
+  return request(() => fetchWithKey(path, options));
 }
 
-export const fetchModels = () => request("/api/models");
+export const fetchModels = () => request(() => fetchWithKey("/api/models"));
 export const translate = (body, signal) => post("/api/translate", body, signal);
 export const inspect = (body, signal) => post("/api/inspect", body, signal);
+
+/** Translate a document; `fields` are those of the API. `progress` is {signal, onSent}. */
+export function translateDocument(file, fields, progress) {
+  const form = new FormData();
+  for (const [name, value] of Object.entries(fields)) {
+    if (value !== undefined) form.append(name, typeof value === "string" ? value : JSON.stringify(value));
+  }
+  form.append("file", file);
+  return request(() => {
+    return sendWithKey((headers) => sendForm("/api/documents", form, headers, progress));
+  });
+}

@@ -1,9 +1,11 @@
 // The card for a word: its probability, and the alternatives at that step.
 
+import { doubtList } from "/doubts.js";
 import { html } from "/elements.js";
 import { probability } from "/inspections.js";
 
 const WAIT = 120; // ms of hovering before the card opens
+const WORDS = ".word, .doubt"; // words, and marks of doubtful sentences
 const LEAVE = 200; // ms to move the pointer from the word to the card
 
 export function percent(chance) {
@@ -39,7 +41,10 @@ function alternatives(inspection, step, most) {
 const quiet = (text) => html("p", { class: "quiet" }, text);
 
 function contents(word, { sentence, pieces }) {
-  const { inspection } = sentence;
+  const { inspection, doubts } = sentence;
+  if (word.matches(".doubt")) {
+    return [html("p", {}, html("strong", {}, "Doubtful translation")), doubtList(doubts)];
+  }
   if (inspection === null) return [quiet("Loading …")];
   if (inspection.problem) return [quiet(inspection.problem)];
   if (!pieces) return [quiet("This is part of a piece with its neighbours.")];
@@ -67,14 +72,14 @@ export class Card {
     this.place = place;
     this.fetchInspection = fetchInspection;
     words.addEventListener("pointerover", (event) => {
-      const word = event.target.closest(".word");
+      const word = event.target.closest(WORDS);
       if (word && event.pointerType === "mouse") this.#later(() => this.show(word), WAIT);
     });
     words.addEventListener("pointerout", () => this.#later(() => this.hide(), LEAVE));
     element.addEventListener("pointerover", () => clearTimeout(this.#timer));
     element.addEventListener("pointerout", () => this.#later(() => this.hide(), LEAVE));
     words.addEventListener("focusin", (event) => {
-      if (event.target.matches(".word")) this.show(event.target);
+      if (event.target.matches(WORDS)) this.show(event.target);
     });
     words.addEventListener("focusout", () => this.hide());
     const follow = ({ target }) => {
@@ -96,7 +101,7 @@ export class Card {
     word.setAttribute("aria-describedby", this.element.id);
     this.element.showPopover();
     this.#place(word);
-    if (place.sentence.inspection === null) this.fetchInspection(place.sentence);
+    if (word.matches(".word") && place.sentence.inspection === null) this.fetchInspection(place.sentence);
   }
 
   /** Redraw the card after the inspection of its sentence. */

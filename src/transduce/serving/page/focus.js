@@ -35,7 +35,12 @@ export class Focus {
       fetchInspection: (sentence) => this.#inspect(sentence),
     });
     this.panel = new SentencePanel(
-      { echo: byId("echo"), note: byId("echo-note"), candidates: byId("candidates") },
+      {
+        echo: byId("echo"),
+        note: byId("echo-note"),
+        remarks: byId("remarks"),
+        candidates: byId("candidates"),
+      },
       (rank) => onCandidate(view.selected, rank),
     );
     const attention = byId("attention");
@@ -54,6 +59,11 @@ export class Focus {
     if (this.settings.get("explorer") === undefined) byId("attention").open = true;
     this.show();
     if (sentence.inspection === null) this.#inspect(sentence);
+  }
+
+  chooseSentence(sentence) {
+    this.view.select(sentence);
+    this.show();
   }
 
   /** Show the selected sentence. */

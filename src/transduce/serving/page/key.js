@@ -52,13 +52,14 @@ function ask(isWrong) {
   });
 }
 
-/** Fetch with the key; if one is needed, ask once for all waiting requests. */
-export async function fetchWithKey(path, options) {
+/**
+ * Send a request with the key; `send` takes headers and returns a promise of a response. If a key
+ * is needed, ask once for all waiting requests.
+ */
+export async function sendWithKey(send) {
   let key = storedKey();
   for (;;) {
-    const authorization = key === null ? {} : { Authorization: `Bearer ${key}` };
-    const headers = { ...options?.headers, ...authorization };
-    const response = await fetch(path, { ...options, headers });
+    const response = await send(key === null ? {} : { Authorization: `Bearer ${key}` });
     if (response.status !== UNAUTHORIZED || declined) return response;
     if (storedKey() === key) {
       asking ??= ask(key !== null).finally(() => (asking = null));
@@ -69,4 +70,10 @@ export async function fetchWithKey(path, options) {
     }
     key = storedKey();
   }
+}
+
+export function fetchWithKey(path, options) {
+  return sendWithKey((headers) => {
+    return fetch(path, { ...options, headers: { ...options?.headers, ...headers } });
+  });
 }

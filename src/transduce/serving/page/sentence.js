@@ -2,6 +2,7 @@
 
 import { bar, percent } from "/card.js";
 import { matches } from "/common.js";
+import { doubtList } from "/doubts.js";
 import { button, html } from "/elements.js";
 import { attended, units } from "/inspections.js";
 
@@ -32,14 +33,24 @@ export class SentencePanel {
 
   /** `onChoose` is called with the rank of the chosen candidate. */
   constructor(elements, onChoose) {
-    this.#elements = elements; // {echo, note, candidates}
+    this.#elements = elements; // {echo, note, remarks, candidates}
     this.#onChoose = onChoose;
   }
 
   /** Show a sentence and the attention of its chosen word, if any. */
   show(sentence, word = null) {
     this.#echo(sentence, word);
+    this.#remarks(sentence);
     this.#list(sentence);
+  }
+
+  /** List the reasons to doubt the sentence, and the terms that it has. */
+  #remarks({ segment, doubts }) {
+    const parts = doubts.length ? [html("h3", {}, "Doubtful translation"), doubtList(doubts)] : [];
+    const terms = (segment.terms ?? []).filter(({ found }) => found);
+    const names = terms.map(({ source, target }) => `“${source}” → “${target}”`);
+    if (names.length) parts.push(html("p", { class: "quiet" }, `Terms: ${names.join(", ")}`));
+    this.#elements.remarks.replaceChildren(...parts);
   }
 
   #echo({ segment, inspection }, word) {

@@ -3,6 +3,7 @@
 
 const KEY = "translate";
 const CANDIDATES = 4; // default
+const GUARD = "flag"; // default
 
 function stored() {
   try {
@@ -33,6 +34,20 @@ export class Settings {
     return this.get("shades") ?? true;
   }
 
+  get tags() {
+    return this.get("tags") ?? false;
+  }
+
+  get guard() {
+    return this.get("guard") ?? GUARD;
+  }
+
+  /** Return the fields of a request to translate a text. */
+  request(model, limits) {
+    const format = this.tags ? "html" : "text";
+    return { ...this.search(model, limits), guard: this.guard, format };
+  }
+
   /** Return the search settings for the API. */
   search(model, limits) {
     const beam = Math.min(this.get("beam") ?? model.search.beam, limits.beam);
@@ -45,7 +60,7 @@ export class Settings {
 /** Set up the drawer; `current` returns model and limits, `changed` is called after changes. */
 export function bindDrawer(dialog, settings, current, changed) {
   const form = dialog.querySelector("form");
-  const { beam, alpha, nbest, shades, theme } = form.elements;
+  const { beam, alpha, nbest, guard, tags, shades, theme } = form.elements;
   const problem = dialog.querySelector("#settings-problem");
 
   const fill = () => {
@@ -56,6 +71,8 @@ export function bindDrawer(dialog, settings, current, changed) {
     beam.value = search.beam;
     alpha.value = search.alpha;
     nbest.value = settings.get("nbest") ?? CANDIDATES;
+    guard.value = settings.guard;
+    tags.checked = settings.tags;
     shades.checked = settings.shades;
     theme.value = chosenTheme() ?? "";
     problem.textContent = "";
@@ -64,7 +81,8 @@ export function bindDrawer(dialog, settings, current, changed) {
   form.addEventListener("input", (event) => {
     const field = event.target;
     if (field === theme) return chooseTheme(theme.value || null);
-    if (field === shades) settings.set("shades", shades.checked);
+    if (field.type === "checkbox") settings.set(field.name, field.checked);
+    else if (field === guard) settings.set("guard", guard.value);
     else if (field.validity.valid) settings.set(field.name, field.valueAsNumber);
     const wrong = [beam, alpha, nbest].find((input) => !input.validity.valid);
     const name = wrong?.parentElement.firstChild.textContent.trim();
@@ -72,7 +90,7 @@ export function bindDrawer(dialog, settings, current, changed) {
     if (field.validity.valid) changed();
   });
   dialog.querySelector("#reset").addEventListener("click", () => {
-    for (const name of ["beam", "alpha", "nbest", "shades"]) settings.set(name, undefined);
+    for (const name of ["beam", "alpha", "nbest", "guard", "tags", "shades"]) settings.set(name, undefined);
     chooseTheme(null);
     fill();
     changed();

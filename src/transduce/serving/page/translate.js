@@ -2,8 +2,10 @@
 // cursor with its candidates and attention.
 
 import { ServiceError, fetchModels, translate } from "/api.js";
+import { Documents } from "/documents.js";
 import { button } from "/elements.js";
 import { Focus } from "/focus.js";
+import { GlossaryChoice } from "/glossary.js";
 import { Settings, bindDrawer } from "/settings.js";
 import { TranslationView } from "/words.js";
 
@@ -31,6 +33,9 @@ const choices = new Map(); // candidates that the user has chosen instead of the
 let models = [];
 let model = null;
 let limits = null;
+let fields = {}; // of requests for the model and the settings
+let variant = 0; // the number of these fields
+const variants = []; // as JSON
 
 // The translation
 
@@ -41,14 +46,28 @@ const view = new TranslationView(byId("translation"), {
     return has ? wanted : segment.candidates[0].text;
   },
   onWord: (word) => focus.chooseWord(word),
+  onDoubt: (sentence) => focus.chooseSentence(sentence),
   onVisible: () => focus.inspectSoon(),
 });
 const focus = new Focus(view, settings, takeCandidate);
 
-/** Return the cache key of a paragraph or sentence: the text and all settings. */
+/** Read the fields of requests; called after every change. */
+function readFields() {
+  fields = { model: model.name, ...settings.request(model, limits), glossary: glossary.value };
+  const now = JSON.stringify(fields);
+  if (!variants.includes(now)) variants.push(now);
+  variant = variants.indexOf(now);
+}
+
+function documentFields() {
+  if (model !== null) readFields();
+  const { model: name, guard, glossary: terms } = fields;
+  return { model, fields: { model: name, guard, glossary: terms } };
+}
+
+/** Return the cache key of a paragraph or sentence: all settings and the text. */
 function keyOf(text) {
-  const { beam, alpha, nbest } = settings.search(model, limits);
-  return JSON.stringify([model.name, beam, alpha, nbest, text]);
+  return `${variant} ${text}`;
 }
 
 function resultOf(line) {
@@ -81,18 +100,18 @@ async function translateNow() {
   current?.abort();
   if (model === null || isTooLong()) return;
   const request = (current = new AbortController());
+  readFields();
   const lines = show();
   const missing = [...new Set(lines.filter((line) => line.trim() !== "" && !resultOf(line)))];
-  const search = settings.search(model, limits);
   const began = performance.now();
   const slow = setTimeout(() => (status.textContent = "Translating …"), SLOW);
   let done = 0;
   try {
     for (const portion of portions(missing)) {
-      const wanted = { ...search, text: portion.join("\n"), model: model.name };
-      const answer = await translate(wanted, request.signal);
-      const { paragraphs, model: name } = answer;
-      portion.forEach((line, i) => remember(line, { ...paragraphs[i], model: name }));
+      const wanted = { ...fields, text: portion.join("\n") };
+      const { text, paragraphs, model: name } = await translate(wanted, request.signal);
+      if (settings.tags) remember(portion[0], { html: text, paragraphs });
+      else portion.forEach((line, i) => remember(line, { ...paragraphs[i], model: name }));
       done += portion.length;
       show();
       if (done < missing.length) {
@@ -135,7 +154,7 @@ function showSoon() {
 function show() {
   cancelAnimationFrame(frame);
   frame = null;
-  const lines = field.value.split("\n");
+  const lines = settings.tags ? [field.value] : field.value.split("\n");
   view.update(lines, resultOf);
   const isEmpty = field.value.trim() === "";
   byId("empty").hidden = !isEmpty;
@@ -150,10 +169,11 @@ function show() {
 function settle(milliseconds) {
   failures = 0;
   problem.textContent = "";
-  const { count } = view;
+  const { count, doubtful } = view;
   const sentences = count === 1 ? "1 sentence" : `${count.toLocaleString("en")} sentences`;
   const time = milliseconds === null ? "" : ` in ${formatTime(milliseconds)}`;
-  status.textContent = count === 0 ? "" : sentences + time;
+  const doubts = doubtful === 0 ? "" : ` · ${doubtful.toLocaleString("en")} doubtful`;
+  status.textContent = count === 0 ? "" : sentences + time + doubts;
   focus.inspectSoon();
 }
 
@@ -252,6 +272,8 @@ function use(chosen) {
   for (const element of [view.element, byId("candidates")]) element.lang = target;
   byId("model").value = model.name;
   byId("swap").hidden = reverse() === undefined;
+  glossary.use(model, limits);
+  documents.use(model);
   showExamples();
   const parameters = `${COUNT.format(model.parameters)} parameters`;
   byId("model-words").textContent =
@@ -315,6 +337,8 @@ async function copy() {
   status.textContent = "Copied";
 }
 
+const glossary = new GlossaryChoice(settings, () => translateSoon(PAUSE));
+const documents = new Documents(documentFields, (message) => (problem.textContent = message));
 const openSettings = bindDrawer(byId("settings"), settings, () => ({ model, limits }), () => {
   showLegend();
   translateNow();

@@ -1,6 +1,7 @@
 // The displayed translation: paragraphs, their sentences and words. Only changes are redrawn, and
 // only visible sentences have elements for their words, so that long texts stay fast.
 
+import { doubtsOf, remarkList, tagged } from "/doubts.js";
 import { html } from "/elements.js";
 import { probability, units } from "/inspections.js";
 
@@ -14,39 +15,65 @@ function shadeOf(chance) {
 class Sentence {
   constructor(model, segment, text) {
     this.model = model; // its name
-    this.segment = segment; // {gap, source, candidates}
+    this.segment = segment; // {gap, source, candidates, flags, terms}
     this.text = text; // the candidate that is shown
     this.gap = segment.gap;
     this.inspection = null;
     this.words = null; // elements, once it has been visible
     this.element = html("span", { class: "sentence" }, text);
+    this.mark = null; // the element that marks it as doubtful
   }
 
   get key() {
     return JSON.stringify([this.model, this.segment.source, this.text]);
   }
+
+  /** The reasons to doubt it; those of the service are about the best candidate. */
+  get doubts() {
+    return this.text === this.segment.candidates[0].text ? doubtsOf(this.segment) : [];
+  }
+}
+
+/** Return for each part of a text whether it belongs to the translation of a term. */
+function inTerms(parts, terms = []) {
+  const text = parts.join("").toLowerCase();
+  const ranges = terms.flatMap(({ target }) => occurrences(text, target.toLowerCase()));
+  let end = 0;
+  return parts.map((part) => {
+    const begin = end;
+    end += part.length;
+    return ranges.some(([first, last]) => first < end && begin < last);
+  });
+}
+
+/** Return the begin and end of each occurrence. */
+function occurrences(text, term) {
+  const ranges = [];
+  for (let at = -1; (at = text.indexOf(term, at + 1)) >= 0; ) ranges.push([at, at + term.length]);
+  return ranges;
 }
 
 export class TranslationView {
   #paragraphs = []; // {line, result, sentences, element}
-  #places = new WeakMap(); // element of a word or sentence -> {sentence, index, pieces}
+  #places = new WeakMap(); // element of a word, mark or sentence -> {sentence, pieces}
   #visible = new Set();
   #observer;
   #current = null; // the word that Tab focuses
   #selected = null; // the sentence
 
   /** `textOf` returns the shown candidate of a segment. */
-  constructor(element, { textOf, onWord, onVisible }) {
+  constructor(element, { textOf, onWord, onDoubt, onVisible }) {
     this.element = element;
     this.textOf = textOf;
     this.onWord = onWord;
+    this.onDoubt = onDoubt;
     this.onVisible = onVisible;
     this.#observer = new IntersectionObserver((seen) => this.#onIntersect(seen), {
       root: element,
       rootMargin: "100px",
     });
     element.addEventListener("click", (event) => {
-      const word = event.target.closest(".word");
+      const word = event.target.closest(".word, .doubt");
       if (word && getSelection().isCollapsed) this.#choose(word);
     });
     element.addEventListener("keydown", (event) => this.#move(event));
@@ -54,11 +81,21 @@ export class TranslationView {
   }
 
   get text() {
-    return this.#paragraphs.map(({ sentences }) => textOf(sentences)).join("\n");
+    const text = ({ result, sentences }) => result?.html ?? textOf(sentences);
+    return this.#paragraphs.map(text).join("\n");
   }
 
   get count() {
-    return this.#paragraphs.reduce((sum, { sentences }) => sum + sentences.length, 0);
+    return this.#segments.length;
+  }
+
+  /** The number of doubtful sentences. */
+  get doubtful() {
+    return this.#segments.filter((segment) => doubtsOf(segment).length > 0).length;
+  }
+
+  get #segments() {
+    return this.#paragraphs.flatMap(({ result }) => segmentsOf(result));
   }
 
   get selected() {
@@ -70,7 +107,7 @@ export class TranslationView {
     return [...this.#visible].filter((sentence) => sentence.inspection === null);
   }
 
-  /** Return {sentence, index, pieces} of a word's element. */
+  /** Return {sentence, pieces} of the element of a word or mark. */
   place(word) {
     return this.#places.get(word);
   }
@@ -142,6 +179,7 @@ export class TranslationView {
   }
 
   #draw(paragraph, result) {
+    if (result.html !== undefined) return this.#drawTagged(paragraph, result);
     const before = paragraph.sentences;
     const spare = new Map(before.map((sentence) => [sentence.key, sentence]));
     paragraph.result = result;
@@ -151,6 +189,7 @@ export class TranslationView {
       if (same && same.gap === fresh.gap) {
         spare.delete(fresh.key);
         same.segment = segment; // other settings give other candidates
+        if (same.words) this.#createWords(same);
         return same;
       }
       this.#places.set(fresh.element, { sentence: fresh });
@@ -159,13 +198,43 @@ export class TranslationView {
       return fresh;
     });
     const { sentences, element } = paragraph;
-    const nodes = sentences.flatMap((sentence) => [sentence.gap, sentence.element]);
+    const nodes = sentences.flatMap((sentence) => [
+      sentence.gap, sentence.element, ...this.#doubtMark(sentence),
+    ]);
     element.replaceChildren(...(nodes.length ? nodes : [html("br")]));
+    this.#forgetAll(before, sentences);
+  }
+
+  /** Draw a paragraph with tags. Its sentences cannot be chosen: tags may be inside them. */
+  #drawTagged(paragraph, result) {
+    const doubtful = segmentsOf(result).filter((segment) => doubtsOf(segment).length > 0);
+    const remarks = doubtful.map((segment) => ({ ...segment, text: segment.candidates[0].text }));
+    const before = paragraph.sentences;
+    Object.assign(paragraph, { result, sentences: [] });
+    paragraph.element.replaceChildren(...tagged(result.html));
+    if (remarks.length) paragraph.element.append(remarkList(remarks));
+    this.#forgetAll(before, []);
+  }
+
+  #forgetAll(before, sentences) {
     before.forEach((sentence, i) => {
       if (sentences.includes(sentence)) return;
       if (sentence === this.#selected) this.select(sentences[i] ?? sentences.at(-1) ?? null);
       this.#forget(sentence);
     });
+  }
+
+  /** Mark a doubtful sentence; return the mark's element, if it has one. */
+  #doubtMark(sentence) {
+    const isDoubtful = sentence.doubts.length > 0;
+    sentence.element.classList.toggle("doubtful", isDoubtful);
+    if (!isDoubtful) sentence.mark = null;
+    else if (sentence.mark === null) {
+      const name = { "aria-label": "Doubtful translation" };
+      sentence.mark = html("span", { class: "doubt", role: "button", tabindex: -1, ...name });
+      this.#places.set(sentence.mark, { sentence });
+    }
+    return sentence.mark === null ? [] : [sentence.mark];
   }
 
   #forget(sentence) {
@@ -198,7 +267,10 @@ export class TranslationView {
     const isSame = ({ text }, i) => old[i]?.textContent === text;
     const stays = before === sentence && old.length === words.length && words.every(isSame);
     if (!stays) this.#build(sentence, parts, old);
-    words.forEach(({ pieces }, i) => this.#setWord(sentence, sentence.words[i], i, pieces));
+    words.forEach(({ pieces }, i) => this.#setWord(sentence, sentence.words[i], pieces));
+    const areTerms = inTerms(parts.map(({ text }) => text), sentence.segment.terms);
+    const wordsOnly = areTerms.filter((_, i) => parts[i].text.trim() !== "");
+    wordsOnly.forEach((isTerm, i) => sentence.words[i].classList.toggle("term", isTerm));
   }
 
   #build(sentence, parts, old) {
@@ -214,19 +286,20 @@ export class TranslationView {
     sentence.element.replaceChildren(...nodes);
   }
 
-  #setWord(sentence, word, index, pieces) {
-    this.#places.set(word, { sentence, index, pieces });
+  #setWord(sentence, word, pieces) {
+    this.#places.set(word, { sentence, pieces });
     if (pieces) word.dataset.shade = shadeOf(probability(sentence.inspection, pieces));
   }
 
   #choose(word) {
     this.#rove(word);
-    this.onWord(word);
+    if (word.matches(".doubt")) this.onDoubt(this.place(word).sentence);
+    else this.onWord(word);
   }
 
   /** Roving tabindex: Tab focuses the word that had the focus last, or the first. */
   #rove(word) {
-    if (!word.classList.contains("word")) return;
+    if (!word.matches(".word, .doubt")) return;
     if (this.#current) this.#current.tabIndex = -1;
     this.#current = word;
     word.tabIndex = 0;
@@ -239,7 +312,7 @@ export class TranslationView {
   }
 
   #move(event) {
-    const word = event.target.closest(".word");
+    const word = event.target.closest(".word, .doubt");
     if (!word || event.ctrlKey || event.metaKey || event.altKey) return;
     const leftwards = getComputedStyle(word.closest(".paragraph")).direction === "rtl" ? 1 : -1;
     const goals = {
@@ -257,12 +330,13 @@ export class TranslationView {
   }
 
   #beside(word, step) {
-    const { sentence, index } = this.place(word);
-    const near = sentence.words[index + step];
+    const { sentence } = this.place(word);
+    const stops = this.#stopsOf(sentence);
+    const near = stops[stops.indexOf(word) + step];
     if (near) return near;
     const all = this.#paragraphs.flatMap(({ sentences }) => sentences);
     const next = all[all.indexOf(sentence) + step];
-    return next && this.#wordsOf(next).at(step > 0 ? 0 : -1);
+    return next && this.#stopsOf(next).at(step > 0 ? 0 : -1);
   }
 
   /** Return the nearest word on the line above (-1) or below (1). */
@@ -286,13 +360,19 @@ export class TranslationView {
   #edge(place) {
     const all = this.#paragraphs.flatMap(({ sentences }) => sentences);
     const sentence = all.at(place);
-    return sentence && this.#wordsOf(sentence).at(place);
+    return sentence && this.#stopsOf(sentence).at(place);
   }
 
-  #wordsOf(sentence) {
+  /** Return the elements of a sentence that can have the focus: its words, and its mark. */
+  #stopsOf(sentence) {
     if (!sentence.words) this.#createWords(sentence);
-    return sentence.words;
+    return [...sentence.words, ...(sentence.mark ? [sentence.mark] : [])];
   }
+}
+
+function segmentsOf(result) {
+  if (result?.paragraphs === undefined) return result?.segments ?? [];
+  return result.paragraphs.flatMap(({ segments }) => segments);
 }
 
 function textOf(sentences) {
