@@ -109,9 +109,12 @@ def test_a_paired_test_gives_what_the_command_sacrebleu_prints(
     monkeypatch.delenv("SACREBLEU_SEED", raising=False)
     baseline, reference = noisy(80)
     draw = random.Random(2)
-    better = [
-        right if draw.random() < 0.15 else line
-        for line, right in zip(baseline, reference, strict=True)
+    better = [  # most lines differ, because sacrebleu leaves out trials with equal differences
+        " ".join(
+            right if draw.random() < 0.3 else word
+            for word, right in zip(line.split(), reference[number].split(), strict=True)
+        )
+        for number, line in enumerate(baseline)
     ]
     other = [" ".join(draw.sample(line.split(), len(line.split()))) for line in reference]
     references = [reference, other][: 1 + several]
@@ -123,9 +126,9 @@ def test_a_paired_test_gives_what_the_command_sacrebleu_prints(
         tmp_path, *files, "-i", *systems, f"--paired-{test}", *samples, "-m", "bleu", "chrf", "ter"
     )
     metrics = ("bleu", "chrf", "ter")
-    ours = comparing.compare(
-        systems, references, metrics=metrics, test=test, samples=int(samples[1])
-    )
+    count = int(samples[1])
+    ours = comparing.compare(systems, references, metrics=metrics, test=test, samples=count)
+    both = comparing.compare(systems, references, metrics=metrics, samples=count)
     assert [comparison.name for comparison in ours] == ["BLEU", "chrF2", "TER"]
     for comparison in ours:
         assert f"|{test}:{samples[1]}|seed:12345|" in comparison.signature
@@ -138,6 +141,9 @@ def test_a_paired_test_gives_what_the_command_sacrebleu_prints(
             )
         assert [system.p is None for system in comparison.systems] == [True, False, False]
     assert ours[0].systems[2].significant
+    for comparison, alone in zip(both, ours, strict=True):
+        for system, expected in zip(comparison.systems, alone.systems, strict=True):
+            assert getattr(system, f"p_{test}") == expected.p
 
 
 def test_a_comparison_that_cannot_be_made_is_refused() -> None:
@@ -148,6 +154,10 @@ def test_a_comparison_that_cannot_be_made_is_refused() -> None:
     for samples in (39, 10**11):
         with pytest.raises(BadSetting, match=f"samples = {samples}: expected at least 40"):
             comparing.compare({"a": ["x"], "b": ["x"]}, ["x"], samples=samples)
+    with pytest.raises(BadSetting, match="test = 'paired': expected 'bs', 'ar' or 'both'"):
+        comparing.compare({"a": ["x"], "b": ["x"]}, ["x"], test="paired")  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="the system b mixes lines and lists of lines"):
+        comparing.compare({"a": ["x"], "b": ["x", ["x"]]}, ["x"])  # type: ignore[dict-item]
 
 
 def test_few_lines_can_be_compared() -> None:

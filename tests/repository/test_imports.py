@@ -33,7 +33,8 @@ TABLE = {
     "checkpoints": "config errors model runs system",
     "translation.types": "config",
     "decoding": "batching config errors model subwords system translation.types",
-    "evaluation": "errors system text",
+    "pages": "",
+    "evaluation": "errors pages system text",
     "training": "batching checkpoints config corpus decoding errors evaluation model presets runs "
     "settings subwords system text translation.types",
     "interop.marian": "config model",
@@ -50,7 +51,6 @@ TABLE = {
     "training translation",
     "parsing": "config corpus decoding errors presets runs settings subwords system text training "
     "translation translation.types",
-    "pages": "",
     "inspection": "batching errors model pages runs subwords system translation translation.types",
     "serving": "config documents errors glossary inspection markup pages runs system text "
     "translation translation.types",

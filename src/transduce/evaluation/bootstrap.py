@@ -7,7 +7,7 @@ score. So two private methods of its metrics are used here; a test names them if
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from transduce.evaluation.metrics import References, check_lines, make_training_bleu
 from transduce.system.progress import Advance
@@ -25,9 +25,20 @@ SEED = 12345  # sacrebleu's default seed, so that the bootstrap samples are the 
 MIN_SAMPLES, MAX_SAMPLES = 40, 1_000_000  # with fewer than 40, 2.5% is less than one sample
 
 
+class Statistics(Protocol):
+    """A metric's statistics for each line, from which any sample of lines can be scored."""
+
+    @property
+    def matrix(self) -> "Numbers":
+        """The statistics, (lines, statistics)."""
+
+    def score_sums(self, sums: "Numbers") -> float:
+        """Score a sample of lines whose statistics have these sums."""
+
+
 @dataclass(frozen=True, slots=True)
 class LineStatistics:
-    """A metric's statistics for each line, from which any sample of lines can be scored."""
+    """The statistics of one of sacrebleu's metrics."""
 
     metric: "Metric"
     counts: list[list[float]]  # one list per line, as sacrebleu returns them
@@ -59,10 +70,13 @@ class LineStatistics:
         sums: list[float] = sum_of_lists(self.counts)  # type: ignore[no-untyped-call]
         return self.metric._compute_score_from_stats(sums)  # noqa: SLF001
 
+    def score_sums(self, sums: "Numbers") -> float:
+        """Score a sample of lines whose statistics have these sums."""
+        return float(self.metric._compute_score_from_stats(sums.tolist()).score)  # noqa: SLF001
+
     def score(self, times: "Counts") -> float:
         """Score a sample in which line i occurs times[i] times."""
-        sums = (times @ self.matrix).tolist()
-        return float(self.metric._compute_score_from_stats(sums).score)  # noqa: SLF001
+        return self.score_sums(times @ self.matrix)
 
     def interval(self, samples: int, advance: Advance) -> tuple[float, float]:
         """Return the 95% interval: the 2.5th and 97.5th percentiles of the samples' scores."""

@@ -1,43 +1,69 @@
 """Paired significance tests for several systems on one test set, as in sacreBLEU.
 
-The first system is the baseline. The p-value of each other system is the probability of a
-difference from the baseline at least this large if the two were equally good.
+The first system is the baseline. Two tests answer different questions about each other system:
+
+- The **paired bootstrap** (bs) draws test sets from the sentences, with replacement. Its p-value
+  is the share of samples in which the difference deviates from its mean by more than the observed
+  difference. It asks whether other sentences would give the same result. It is one-sided: of two
+  equally good systems about one pair in ten has p < 0.05.
+- **Approximate randomisation** (ar) exchanges the outputs of the two systems at random, sentence
+  by sentence. Its p-value is the share of trials with a larger difference than the observed one.
+  Of two equally good systems one pair in twenty has p < 0.05.
+
+Both draw the same random numbers every time (seed 12345, as sacreBLEU), so p-values repeat.
 """
 
 import dataclasses
+import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 from transduce.errors import BadInput, BadSetting
-from transduce.evaluation.bootstrap import MIN_SAMPLES
+from transduce.evaluation.bootstrap import (
+    MAX_SAMPLES,
+    MIN_SAMPLES,
+    SEED,
+    LineStatistics,
+    percentile_interval,
+)
+from transduce.evaluation.comet import Comet
 from transduce.evaluation.metrics import DEFAULT_METRICS, References, check_lines, make_metrics
-from transduce.system.progress import Advance, Progress, Silent, track_if_slow
+from transduce.system.progress import Progress, Silent, track_if_slow
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     from sacrebleu.metrics.base import Metric
 
-Test = Literal["bs", "ar"]  # paired bootstrap, approximate randomisation; sacrebleu's names
-SAMPLES: dict[Test, int] = {"bs": 1_000, "ar": 10_000}  # sacrebleu's defaults
-MEMORY = 8 << 30  # bytes a test may use; sacrebleu keeps all samples of all lines in memory
-MAX_STATISTICS = 24  # per line; chrF++ has the most
+    from transduce.evaluation.resampling import Outputs, SeedErrors
+
+    Numbers = npt.NDArray[np.float64]
+
+Test = Literal["bs", "ar", "both"]  # paired bootstrap, approximate randomisation
+SAMPLES: dict[str, int] = {"bs": 1_000, "ar": 10_000}  # sacrebleu's defaults
 SIGNIFICANT = 0.05
+Lines = Sequence[str] | Sequence[Sequence[str]]  # one output of a system, or several
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SystemScore:
-    """The score of one system."""
+    """The score of one system: with several outputs, their mean."""
 
     system: str
     value: float
     mean: float | None = None  # of the bootstrap samples
     interval: float | None = None  # half the width of the 95% interval around the mean
-    p: float | None = None  # None for the baseline
+    p: float | None = None  # the larger one of p_bs and p_ar; None for the baseline
+    p_bs: float | None = None  # of the paired bootstrap
+    p_ar: float | None = None  # of approximate randomisation
+    outputs: tuple[float, ...] = ()  # the score of each output, if there are several
 
     @property
     def significant(self) -> bool:
-        """Whether the difference from the baseline is significant."""
+        """Whether the difference from the baseline is significant in every test."""
         return self.p is not None and self.p < SIGNIFICANT
 
 
@@ -48,8 +74,9 @@ class Comparison:
     name: str  # of the metric
     signature: str
     test: Test
-    samples: int
+    samples: Mapping[str, int] = field(default_factory=dict)  # of each test: bs, ar
     systems: tuple[SystemScore, ...]
+    seed_deviation: float | None = None  # between outputs; None if every system has one
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as a JSON object."""
@@ -57,105 +84,183 @@ class Comparison:
 
 
 def compare(
-    systems: Mapping[str, Sequence[str]],
+    systems: Mapping[str, Lines],
     references: References,
     *,
     metrics: Sequence[str] = DEFAULT_METRICS,
     language: str | None = None,
     lowercase: bool = False,
     tokenize: str | None = None,
-    test: Test = "bs",
+    test: Test = "both",
     samples: int = 0,
+    comet: Comet | None = None,
     progress: Progress | None = None,
 ) -> list[Comparison]:
     """Score systems and test their differences from the first one; options are as for `score`.
 
-    `test` is bs (paired bootstrap, by default 1,000 samples) or ar (approximate randomisation, by
-    default 10,000 trials); `samples` overrides the default. The results equal those of
-    `sacrebleu -i A B --paired-bs`.
+    A system is a list of lines, or several lists: the outputs of runs with different seeds. Its
+    score is then their mean, and intervals and p-values include the variation between seeds. One
+    system with several outputs has no p-value.
+
+    `test` is bs (paired bootstrap, by default 1,000 samples), ar (approximate randomisation, by
+    default 10,000 trials) or both; `samples` overrides the default. With one output per system the
+    results equal those of `sacrebleu -i A B --paired-bs` and `--paired-ar`. `comet` adds COMET.
     """
-    if len(systems) < 2:
+    outputs = {name: _outputs(name, system) for name, system in systems.items()}
+    if len(systems) < 2 and not any(len(each) > 1 for each in outputs.values()):
         raise BadInput(f"there are {len(systems)} systems to compare: expected two or more")
-    if test not in SAMPLES:
-        raise BadSetting(f"test = {test!r}: expected 'bs' or 'ar'")
-    samples = samples or SAMPLES[test]
-    measures = make_metrics(metrics, language, lowercase, tokenize)
-    lines = {name: check_lines(hypotheses, references) for name, hypotheses in systems.items()}
-    several = next(iter(lines.values()))[1]
-    _check(samples, len(several[0]))
-    return [
-        _compare(
-            metric,
-            {name: hypotheses for name, (hypotheses, _) in lines.items()},
-            several,
-            test,
-            samples,
-            progress or Silent(),
-        )
-        for metric in measures
-    ]
-
-
-def _check(samples: int, lines: int) -> None:
-    """Refuse a number of samples that is too small for an interval, or too large for memory."""
-    most = MEMORY // (lines * (4 * MAX_STATISTICS + 8))
-    if not MIN_SAMPLES <= samples <= most:
+    if test not in (*SAMPLES, "both"):
+        raise BadSetting(f"test = {test!r}: expected 'bs', 'ar' or 'both'")
+    if samples and not MIN_SAMPLES <= samples <= MAX_SAMPLES:
         raise BadSetting(
-            f"samples = {samples}: expected at least {MIN_SAMPLES}, and at most {most:,} for "
-            f"{lines:,} lines, as all samples are in memory at once"
+            f"samples = {samples}: expected at least {MIN_SAMPLES} and at most {MAX_SAMPLES:,}"
         )
+    counts = {name: samples or SAMPLES[name] for name in SAMPLES if test in (name, "both")}
+    measures = make_metrics(metrics, language, lowercase, tokenize)
+    checked = {
+        name: [check_lines(lines, references) for lines in each] for name, each in outputs.items()
+    }
+    read = {name: [lines for lines, _ in each] for name, each in checked.items()}
+    several = next(iter(checked.values()))[0][1]
+    shown = progress or Silent()
+    results = [_compare(metric, read, several, counts, shown) for metric in measures]
+    if comet:
+        results.append(_compare_comet(comet, read, several, counts, shown))
+    return [dataclasses.replace(result, test=test) for result in results]
+
+
+def _outputs(name: str, system: Lines) -> list[Sequence[str]]:
+    """Return the outputs of a system: a list of lines is one output."""
+    several = [lines for lines in system if not isinstance(lines, str)]
+    if not several:
+        return [system]  # type: ignore[list-item]
+    if len(several) < len(system):
+        raise BadInput(f"the system {name} mixes lines and lists of lines: expected one of them")
+    return several
 
 
 def _compare(
     metric: "Metric",
-    systems: Mapping[str, list[str]],
+    systems: Mapping[str, list[list[str]]],
     references: list[list[str]],
-    test: Test,
-    samples: int,
+    counts: Mapping[str, int],
     progress: Progress,
 ) -> Comparison:
-    """Run sacrebleu's paired test with one metric."""
-    from sacrebleu.significance import PairedTest, Result
+    """Compare by one of sacrebleu's metrics."""
+    name = type(metric).__name__
+    lines = len(references[0]) * sum(map(len, systems.values()))
+    with track_if_slow(progress, f"comparing by {name}", lines, "lines") as advance:
+        each = {
+            system: [LineStatistics.of(metric, output, references, advance) for output in outputs]
+            for system, outputs in systems.items()
+        }
+    total = next(iter(each.values()))[0].total()  # its references are known to the signature now
+    signature = metric.get_signature()
+    for test, count in counts.items():
+        signature.update(test, count)
+    signature.update("seed", str(SEED))
+    return _test(total.name, str(signature), each, counts, progress)
 
-    total = len(systems) * len(references[0])
-    with (
-        track_if_slow(progress, f"comparing by {type(metric).__name__}", total, "lines") as advance,
-        warnings.catch_warnings(),
-    ):
+
+def _compare_comet(
+    comet: Comet,
+    systems: Mapping[str, list[list[str]]],
+    references: list[list[str]],
+    counts: Mapping[str, int],
+    progress: Progress,
+) -> Comparison:
+    each = {
+        system: [comet.statistics(output, references[0], progress) for output in outputs]
+        for system, outputs in systems.items()
+    }
+    used = "|".join(f"{test}:{count}" for test, count in counts.items())
+    return _test("COMET", f"{comet.signature}|{used}|seed:{SEED}", each, counts, progress)
+
+
+def _test(
+    name: str,
+    signature: str,
+    statistics: Mapping[str, Sequence[Any]],
+    counts: Mapping[str, int],
+    progress: Progress,
+) -> Comparison:
+    """Run the tests from the statistics of each output of each system."""
+    from transduce.evaluation.resampling import Outputs, SeedErrors
+
+    systems = {system: Outputs.of(each) for system, each in statistics.items()}
+    scores = {system: outputs.scores() for system, outputs in systems.items()}
+    tested: dict[str, dict[str, Any]] = {system: {} for system in systems}
+    with warnings.catch_warnings():
         # A sample of few lines may have no n-grams; sacrebleu then divides 0 by 0.
         warnings.simplefilter("ignore", RuntimeWarning)
-        named: list[tuple[str, Sequence[str]]]
-        named = [(name, _TrackedLines(lines, advance)) for name, lines in systems.items()]
-        run = PairedTest(named, {"": metric}, references, test, samples)
-        signatures, scores = run()
-    (name,) = signatures
+        for test, count in counts.items():
+            run = _bootstrap if test == "bs" else _randomise
+            errors = SeedErrors(scores, count)
+            for system, values in run(name, systems, count, errors, progress).items():
+                tested[system] |= values
     return Comparison(
         name=name,
-        signature=str(signatures[name]),
-        test=test,
-        samples=samples,
+        signature=signature,
+        test="both",
+        samples=dict(counts),
+        seed_deviation=SeedErrors(scores, 1).deviation,
         systems=tuple(
             SystemScore(
                 system=system,
-                value=float(result.score),
-                mean=None if result.mean is None else float(result.mean),
-                interval=None if result.ci is None else float(result.ci),
-                p=None if result.p_value is None else float(result.p_value),
+                value=fmean(scores[system]),
+                p=max((values[key] for key in ("p_bs", "p_ar") if key in values), default=None),
+                outputs=tuple(scores[system]) if len(scores[system]) > 1 else (),
+                **values,
             )
-            for system, result in zip(systems, scores[name], strict=True)
-            if isinstance(result, Result)
+            for system, values in tested.items()
         ),
     )
 
 
-class _TrackedLines(list[str]):
-    """Lines that call `advance` as they are read, because sacrebleu does not report progress."""
+def _bootstrap(
+    name: str,
+    systems: "Mapping[str, Outputs]",
+    samples: int,
+    errors: "SeedErrors",
+    progress: Progress,
+) -> dict[str, dict[str, float]]:
+    """Return means, intervals and p-values of the paired bootstrap."""
+    from transduce.evaluation.resampling import bootstrap_p, bootstrap_scores
 
-    def __init__(self, lines: Sequence[str], advance: Advance) -> None:
-        super().__init__(lines)
-        self._advance = advance
+    with track_if_slow(progress, f"bootstrap of {name}", samples, "samples") as advance:
+        scores = bootstrap_scores(list(systems.values()), samples, advance)
+    whole = [outputs.score(outputs.mean.sum(0)) for outputs in systems.values()]
+    results: dict[str, dict[str, float]] = {}
+    for number, (system, outputs) in enumerate(systems.items()):
+        scores[number] += errors.draw(len(outputs.each))
+        low, high = percentile_interval(scores[number].tolist())
+        values = {"mean": float(scores[number].mean()), "interval": (high - low) / 2}
+        if number:
+            observed = whole[number] - whole[0]
+            values["p_bs"] = bootstrap_p(scores[number] - scores[0], observed)
+        results[system] = values
+    return results
 
-    def __iter__(self) -> Iterator[str]:
-        for line in super().__iter__():
-            yield line
-            self._advance(1)
+
+def _randomise(
+    name: str,
+    systems: "Mapping[str, Outputs]",
+    trials: int,
+    errors: "SeedErrors",
+    progress: Progress,
+) -> dict[str, dict[str, float]]:
+    """Return the p-values of approximate randomisation."""
+    from transduce.evaluation.resampling import randomisation_p, shuffled_differences
+
+    baseline, *others = systems.items()
+    outputs = baseline[1]
+    total = trials * len(others)
+    results: dict[str, dict[str, float]] = {}
+    with track_if_slow(progress, f"randomisation of {name}", total, "trials") as advance:
+        for system, other in others:
+            shuffled = shuffled_differences(outputs, other, trials, advance)
+            per_mean = 1 / (1 / len(outputs.each) + 1 / len(other.each))
+            shuffled += errors.draw(1) / math.sqrt(per_mean)
+            observed = outputs.score(outputs.mean.sum(0)) - other.score(other.mean.sum(0))
+            results[system] = {"p_ar": randomisation_p(shuffled, observed)}
+    return results

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from transduce.evaluation.bootstrap import (
-    SEED,
     bleu_statistics,
     bootstrap_samples,
     percentile_interval,
 )
+from transduce.evaluation.resampling import SeedErrors
 from transduce.parsing.evaluation import TreeScore
 
 Numbers = npt.NDArray[np.float64]
@@ -110,22 +110,15 @@ class ResampledScores:
         system has several runs, nothing changes.
         """
         scores = {name: [self.whole[run] for run in each] for name, each in runs.items()}
-        freedom = sum(len(values) - 1 for values in scores.values())
-        squares = sum(len(values) * float(np.var(values)) for values in scores.values())
-        deviation = math.sqrt(squares / freedom) if freedom else 0.0
-        random = np.random.default_rng(SEED)
         drawn = len(next(iter(self.samples.values())))
-        # Student's t: a normal error over the square root of a chi-square that all systems share,
-        # because they share the estimated deviation.
-        spread = deviation * np.sqrt(freedom / random.chisquare(freedom, drawn)) if freedom else 0.0
+        seed_errors = SeedErrors(scores, drawn)
         means = copy.copy(self)
         means.whole = {name: fmean(values) for name, values in scores.items()}
         means.samples = {}
         for name, each in runs.items():
             sampled = np.mean([self.samples[run] for run in each], axis=0)
-            errors = random.standard_normal(drawn) * spread / math.sqrt(len(each))
-            means.samples[name] = sampled + errors
-        means.seed_deviation = deviation if freedom else None
+            means.samples[name] = sampled + seed_errors.draw(len(each))
+        means.seed_deviation = seed_errors.deviation
         return means
 
     def estimate(self, name: str) -> Estimate:
