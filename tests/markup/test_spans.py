@@ -1,5 +1,6 @@
 """Protected spans are found in running text, and ordinary words are not taken for spans."""
 
+import signal
 import time
 
 import pytest
@@ -74,8 +75,35 @@ def test_an_own_pattern_inside_a_longer_span_leaves_that_span_whole() -> None:
 def test_a_pattern_that_cannot_be_used_is_refused() -> None:
     with pytest.raises(BadInput, match=r"--keep '\(' is not a regular expression"):
         SpanRules(["("])
-    with pytest.raises(BadInput, match="matches the empty text"):
-        SpanRules(["x*"])
+    for pattern in ("x*", "", "^"):
+        with pytest.raises(BadInput, match="matches the empty text"):
+            SpanRules([pattern])
+    for pattern in ("a{99999999999999999999}", "(" * 3_000, "(?<=a+)b", "\\"):
+        with pytest.raises(BadInput, match=r"^--keep .{1,103} is not a regular expression: "):
+            SpanRules([pattern])
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Windows has no timers")
+def test_a_pattern_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transduce.markup.spans.SECONDS", 0.1)
+    start = time.monotonic()
+    with pytest.raises(BadInput, match=r"'\(a\+\)\+\$' takes longer than 0.1 s in a text of 41 "):
+        found("a" * 40 + "b", SpanRules([r"(a+)+$"]))
+    assert time.monotonic() - start < 5
+    assert found("a b", SpanRules(["b"])) == ["b"]
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+
+
+def test_patterns_that_match_nothing_or_everything_are_used_as_they_are() -> None:
+    assert found("Two {a} dogs", SpanRules(["(?<=T)", r"\b", "zebra"])) == ["{a}"]
+    assert found("Two {a} dogs", SpanRules([".+"])) == ["Two {a} dogs"]
+    assert found("ab", SpanRules(["[[a]"])) == ["a"]
+
+
+def test_words_are_kept_whatever_form_their_accents_have() -> None:
+    rules = SpanRules(words=[" Café \t", "", "  "])
+    assert found("Das Cafe\u0301 und Café", rules) == ["Cafe\u0301", "Café"]
+    assert found("Cafes Cafe\u0301", SpanRules(words=["Cafe"])) == []
 
 
 @pytest.mark.parametrize(

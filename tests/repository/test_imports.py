@@ -21,7 +21,7 @@ TABLE = {
     "presets": "config errors",
     "text": "errors system",
     "subwords": "errors system",
-    "markup": "errors text",
+    "markup": "errors system text",
     "glossary": "errors markup system text",
     "documents": "errors markup system text",
     "datasets": "errors settings system text",

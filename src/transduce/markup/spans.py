@@ -2,11 +2,14 @@
 
 import functools
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from unicodedata import normalize
 
 from transduce.errors import BadInput
+from transduce.system.signals import time_limit
 
 UNITS = (
     "nm µm μm mm cm dm km m mg g kg t ml cl dl l kB KB MB GB TB PB KiB MiB GiB TiB kbit Kbit Mbit "
@@ -62,9 +65,10 @@ PATTERNS = {
     "private": f"[{PRIVATE}]",
 }
 HEAD = re.compile(r"\w+|\W")
-IN_WORD = re.compile(r"\w")
+IN_WORD = re.compile(r"[\w\u0300-\u036f]")  # a letter, or an accent of its own
 OPENING = {")": "(", "]": "[", "}": "{"}
 TRAILING = ".,;:!?'’)]}"  # not the end of a URL or path in running text
+SECONDS = 5  # for one of the user's expressions in one text
 # Most text has none of these. The first character is a set, which `re` looks for fast.
 MAY_HAVE_SPAN = re.compile(
     rf"[{{%$<`@/\\&{PRIVATE}\d(.-]"
@@ -98,31 +102,35 @@ class SpanRules:
 
     def __init__(self, patterns: Sequence[str] = (), words: Sequence[str] = ()) -> None:
         """Protect what these regular expressions match, these words, and all built-in kinds."""
-        self.patterns, self.words = tuple(patterns), tuple(words)
-        for pattern in patterns:
-            try:
-                compiled = re.compile(pattern)
-            except re.error as error:
-                raise BadInput(f"--keep {pattern!r} is not a regular expression: {error}") from None
-            if compiled.search(""):
-                raise BadInput(
-                    f"--keep {pattern!r} matches the empty text: expected one that does not"
-                )
-
-    @functools.cached_property
-    def _own(self) -> list[re.Pattern[str]]:
-        return [re.compile(pattern) for pattern in self.patterns]
+        self.patterns = tuple(patterns)
+        # A text may have either form of an accented letter.
+        forms = [[normalize(form, word.strip()) for form in ("NFC", "NFD")] for word in words]
+        self.words = tuple(dict.fromkeys(word for both in forms for word in both if word))
+        self._own = [_compiled(pattern) for pattern in self.patterns]
 
     def find(self, text: str) -> list[Span]:
         """Return the spans of a text in order; they do not overlap."""
-        found: list[Span] = []
-        for pattern in self._own:
-            found += [Span(*match.span(), "keep") for match in pattern.finditer(text) if match[0]]
-        found += self._find_words(text)
+        found = [*self._find_patterns(text), *self._find_words(text)]
         built_in = _built_in(text) if MAY_HAVE_SPAN.search(text) else ()
         if not found:
             return [*built_in]
         return [*_merged([*built_in, *found])]
+
+    def _find_patterns(self, text: str) -> list[Span]:
+        """Return what the user's expressions match."""
+        found: list[Span] = []
+        for pattern in self._own:
+            try:
+                with time_limit(SECONDS):
+                    matches = [match.span() for match in pattern.finditer(text) if match[0]]
+            except TimeoutError:
+                raise BadInput(
+                    f"--keep {pattern.pattern!r:.100} takes longer than {SECONDS} s in a text of "
+                    f"{len(text):,} characters: expected an expression without repetition inside "
+                    "repetition, such as (a+)+"
+                ) from None
+            found += [Span(*match, "keep") for match in matches]
+        return found
 
     @functools.cached_property
     def _words_by_head(self) -> dict[str, list[str]]:
@@ -149,6 +157,19 @@ class SpanRules:
                     yield Span(start, stop, "keep")
                     end = stop
                     break
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    shown = f"--keep {pattern!r:.100}"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about syntax that may change
+            compiled = re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise BadInput(f"{shown} is not a regular expression: {error}") from None
+    if compiled.search(""):
+        raise BadInput(f"{shown} matches the empty text: expected one that does not")
+    return compiled
 
 
 BUILT_IN = SpanRules()

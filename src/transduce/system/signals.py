@@ -1,7 +1,8 @@
-"""Signals that stop a process: Ctrl-C, SIGTERM and SIGHUP."""
+"""Signals that stop a process: Ctrl-C, SIGTERM and SIGHUP; a time limit."""
 
 import contextlib
 import signal
+import threading
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, TypeVar
 
@@ -97,3 +98,30 @@ def ignore_signals() -> None:
     with contextlib.suppress(ValueError):
         for number in STOPPING:
             signal.signal(number, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError if the block takes longer, even inside a regular expression.
+
+    There is no limit where Python has no timers (Windows), in other threads than the main one, and
+    if the program uses the signal of the timer itself.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not (is_main and hasattr(signal, "setitimer")):
+        yield
+        return
+    if signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
