@@ -140,6 +140,14 @@ def test_the_parser_differs_from_base_only_as_section_6_3_says() -> None:
     assert all(chosen.train.validate_bleu == 0 for chosen in PARSING.values())  # trees have none
 
 
+def test_the_modern_parser_is_the_small_one_with_later_layers_and_regularisation() -> None:
+    modern, small = find_preset("parse-modern"), find_preset("parse-small")
+    later = {"pre_norm": True, "norm": "rms", "positions": "rotary"}
+    assert modern.model == small.model.replace(**later)
+    assert modern.train == small.train.replace(rdrop=3.0)
+    assert modern.model.first_departure
+
+
 def a_sentence(model: ModelConfig, tokens: float, beam: int = 4) -> float:
     """Count the multiplications of translating a sentence; attention itself is left out."""
     d, heads = model.d_model, model.h * (model.d_k + model.d_v)

@@ -95,6 +95,30 @@ def test_residual_lr_scales_the_steps_of_the_last_matrices_alone() -> None:
         torch.testing.assert_close(before[name] - weight, torch.full_like(weight, rate))
 
 
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+def test_position_lr_scales_the_steps_of_learned_positions_alone(
+    optimizer: str, positions: str
+) -> None:
+    """Adam's first step moves every weight by its learning rate."""
+    sizes = {"N": 1, "d_model": 8, "d_ff": 8, "h": 2, "d_k": 4, "d_v": 4, "max_len": 6}
+    sizes |= {"source_vocabulary": 9, "target_vocabulary": 9, "positions": positions}
+    model = Transformer(ModelConfig().replace(**sizes))
+    config = TrainConfig().replace(optimizer=optimizer, position_lr=4.0)
+    chosen = make_optimizer(model, config)
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    for weight in model.parameters():
+        weight.grad = torch.ones_like(weight)
+    chosen.set_rate(0.01)
+    chosen.step()
+    learned = [name for name in before if name.endswith("positions")]
+    assert len(learned) == (2 if positions == "learned" else 0)
+    for name, weight in model.named_parameters():
+        if optimizer == "adam" or name in learned or weight.dim() == 1:
+            expected = torch.full_like(weight, 0.04 if name in learned else 0.01)
+            torch.testing.assert_close(before[name] - weight, expected)
+
+
 def test_residual_lr_is_refused_where_nothing_has_it() -> None:
     recurrent = find_preset("recurrent")
     with pytest.raises(BadSetting, match="expected 1 with architecture"):
