@@ -18,11 +18,13 @@ function counted(number, noun) {
 
 /** Return a file name that is cut in the middle where it does not fit. */
 function fileName(name) {
+  const file = html("span", { class: "file", title: name, dir: "auto" }, name);
   const letters = [...name];
-  const parts = [letters.slice(0, -END).join(""), letters.slice(-END).join("")];
-  const [start, end] = parts.map((part) => html("span", { "aria-hidden": "true" }, part));
-  const whole = html("span", { class: "unseen" }, name);
-  return html("span", { class: "file", title: name, dir: "auto" }, start, end, whole);
+  if (letters.length <= 2 * END) return file;
+  const parts = [letters.slice(0, -END), letters.slice(-END)];
+  const halves = parts.map((part) => html("span", { "aria-hidden": "true" }, part.join("")));
+  file.replaceChildren(...halves, html("span", { class: "unseen" }, name));
+  return file;
 }
 
 export class DocumentRow {

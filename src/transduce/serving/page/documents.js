@@ -42,6 +42,11 @@ async function withFirstLine(question, file) {
   return { ...question, note: `Names or numbers, with commas between them. First line: ${line}` };
 }
 
+/** Return whether the same request may succeed later: the document itself is not wrong. */
+function mayPass({ status }) {
+  return status < 400 || status >= 500 || status === 401 || status === 408;
+}
+
 function pause(seconds, signal) {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(resolve, 1000 * seconds);
@@ -155,7 +160,7 @@ export class Documents {
       byId("document-news").textContent = `${job.row.file.name} is translated.`;
     } catch (error) {
       if (error.name === "AbortError") this.#stop(job, CANCELLED);
-      else if (error instanceof ServiceError) this.#stop(job, error.message);
+      else if (error instanceof ServiceError) this.#stop(job, error.message, mayPass(error));
       else throw error;
     }
   }
@@ -178,8 +183,8 @@ export class Documents {
     }
   }
 
-  #stop({ row, fields }, message) {
-    row.stop(message, () => this.#start(row, fields));
+  #stop({ row, fields }, message, mayPass = true) {
+    row.stop(message, mayPass ? () => this.#start(row, fields) : undefined);
     byId("document-news").textContent = `${row.file.name}: ${message}`;
   }
 
