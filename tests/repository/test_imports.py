@@ -51,6 +51,7 @@ TABLE = {
     "training translation",
     "parsing": "config corpus decoding errors presets runs settings subwords system text training "
     "translation translation.types",
+    "cleaning": "errors pages system text translation",
     "inspection": "batching errors model pages runs subwords system translation translation.types",
     "serving": "config documents errors glossary inspection markup pages runs system text "
     "translation translation.types",
@@ -77,6 +78,7 @@ OPTIONAL = {
         "markdown_it",
         "matplotlib",
         "mtdata",
+        "py3langid",
         "sacremoses",
         "sentencepiece",
         "sentencex",
@@ -244,7 +246,15 @@ def test_importing_transduce_imports_nothing_heavy() -> None:
     [
         *("", "train", "distill", "translate", "serve", "score", "info", "plot", "bench"),
         *("settings", "demo", "watch", "export", "import", "convert", "look", "recipes"),
-        *("data list", "data get", "data terms", "paper table1", "paper figures", "paper scaling"),
+        *(
+            "data list",
+            "data get",
+            "data terms",
+            "data check",
+            "paper table1",
+            "paper figures",
+            "paper scaling",
+        ),
         *("paper positions", "paper smoothing", "paper training", "paper memory"),
     ],
 )

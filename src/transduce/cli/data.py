@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from transduce.cli import completion
+from transduce.cli import cleaning, completion
 from transduce.cli.declaring import add_command, argument, flag, option
 from transduce.cli.options import command
 
@@ -39,7 +39,8 @@ transduce data terms pairs.tsv --limit 1000 --out terms.tsv
 REPORTED = 4_096  # pairs between progress reports
 
 app = typer.Typer(
-    help="List and download data sets by name, and find terms in a text.", no_args_is_help=True
+    help="List and download data sets by name; check and clean parallel text; find terms in it.",
+    no_args_is_help=True,
 )
 
 
@@ -176,3 +177,5 @@ def _download_size(data_set: "DataSet") -> str:
 add_command(app, list_, EXAMPLES_LIST)
 add_command(app, get, EXAMPLES_GET)
 add_command(app, terms, EXAMPLES_TERMS)
+add_command(app, cleaning.check, cleaning.EXAMPLES_CHECK)
+add_command(app, cleaning.clean, cleaning.EXAMPLES_CLEAN)
