@@ -6,7 +6,7 @@ FROM python:3.11-slim-bookworm AS build
 # The package index for torch. The default build supports GPUs; PyTorch's index of CPU builds gives
 # a much smaller image.
 ARG TORCH_INDEX=
-ARG EXTRAS=web,fast,zst
+ARG EXTRAS=web,fast,zst,language
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 RUN python -m venv /opt/transduce

@@ -51,12 +51,15 @@ ERRORS = {
     403: "The request comes from a page of another site.",
     404: "No such model.",
     408: "The body did not arrive in time.",
-    409: "The run folder cannot be loaded; the old weights stay in service.",
     413: "The text is too long.",
     415: "The type of the body is not supported.",
     429: "Rate limit exceeded; see Retry-After.",
     503: "The queue is full; see Retry-After.",
     504: "The answer took too long.",
+}
+RARE_ERRORS = {
+    409: "The run folder cannot be loaded; the old weights stay in service.",
+    501: "The library that identifies languages is not installed.",
 }
 REFUSALS = (401, 403, 429)  # any request may get one
 LIBRE = "LibreTranslate"
@@ -96,7 +99,7 @@ def create_app(
     _add_translation(app, service, show_examples=access.show_examples)
     _add_inspection(app, service, inspections)
     _add_libretranslate(app, service, access)
-    refusals = _errors(*(status for status in ERRORS if status not in (503, 504)))
+    refusals = _errors(*(status for status in ERRORS if status not in (503, 504)), 409)
     add_reloading(app, reloads, limits, refusals)
     run_routes = runs.router(watched, show_samples=access.show_examples)
     app.include_router(run_routes)
@@ -283,11 +286,11 @@ def _add_libretranslate(app: FastAPI, service: Service, access: Access) -> None:
         "/detect",
         tags=[LIBRE],
         response_model=list[Detected],
-        responses=refusals,
+        responses=refusals | _errors(501),
         openapi_extra=described_body(DetectRequest, *TYPES),
     )
     async def libre_detect(request: Request) -> Response:
-        """List the source languages of the models. The language is not detected."""
+        """Detect the language of a text, among the languages of the models."""
         return await libretranslate.detect(request, service)
 
     @app.get(
@@ -347,7 +350,8 @@ def _add_pages(app: FastAPI, *, has_models: bool) -> None:
 
 
 def _errors(*statuses: int) -> Responses:
-    return {status: {"model": schemas.Error, "description": ERRORS[status]} for status in statuses}
+    known = ERRORS | RARE_ERRORS
+    return {status: {"model": schemas.Error, "description": known[status]} for status in statuses}
 
 
 async def _problem(_: Request, error: Exception) -> Response:

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from transduce.serving.detection import AUTO, detect_source, detected_languages, to_json
 from transduce.serving.forms import read_fields
 from transduce.serving.html_texts import translate_html
 from transduce.serving.languages import language_name
@@ -20,7 +21,6 @@ from transduce.serving.problems import SHOWN, Problem, describe, json_response
 from transduce.serving.requests import run_while_connected
 from transduce.serving.service import Service, in_background, search_config
 
-AUTO = "auto"
 FRONTEND_TIMEOUT = 500  # milliseconds after the last keystroke: LibreTranslate's default
 
 R = TypeVar("R", bound=LibreFields)
@@ -40,13 +40,23 @@ async def read_request(request: Request, service: Service, schema: type[R]) -> R
 async def translate(request: Request, service: Service) -> Response:
     """Answer POST /translate."""
     parameters = await read_request(request, service, LibreRequest)
-    model = find_model(service.models.values(), parameters.source, parameters.target)
+    texts = [parameters.q] if isinstance(parameters.q, str) else parameters.q
+    html, models, source = (
+        parameters.format == "html",
+        [*service.models.values()],
+        parameters.source,
+    )
+    detected = None
+    if source == AUTO:
+        service.check(texts)
+        detected = await detect_source(texts, models, parameters.target, html=html)
+        source = detected.language if detected else AUTO
+    model = find_model(models, source, parameters.target)
     search = model.translator.config.search
     nbest = 1 + parameters.alternatives
     config = search_config(search, max(search.beam, nbest), None, nbest)
-    texts = [parameters.q] if isinstance(parameters.q, str) else parameters.q
     client = admission_of(request).client
-    if parameters.format == "html":  # has no alternatives: tags are placed in the best translation
+    if html:  # has no alternatives: tags are placed in the best translation
         pages = translate_html(service, model, texts, config, client=client)
         translated_pages = await run_while_connected(request, pages, service.limits.timeout)
         ranked = [[page.text] for page in translated_pages]
@@ -58,26 +68,19 @@ async def translate(request: Request, service: Service) -> Response:
     answer: dict[str, Any] = {"translatedText": [best for best, *_ in ranked]}
     if parameters.alternatives:
         answer["alternatives"] = [others for _, *others in ranked]
-    if parameters.source == AUTO:
-        answer["detectedLanguage"] = [_undetected(model.languages[0])] * len(texts)
+    if detected is not None:
+        answer["detectedLanguage"] = [to_json(detected)] * len(texts)
     if isinstance(parameters.q, str):
         answer = {name: value[0] for name, value in answer.items()}
     return json_response(answer)
 
 
 async def detect(request: Request, service: Service) -> Response:
-    """Answer POST /detect with the source languages of the models.
-
-    The language is not detected, so the confidence is 0.
-    """
+    """Answer POST /detect."""
     parameters = await read_request(request, service, DetectRequest)
-    service.check([parameters.q] if isinstance(parameters.q, str) else parameters.q)
-    sources = dict.fromkeys(model.languages[0] for model in service.models.values())
-    return json_response([_undetected(language) for language in sources])
-
-
-def _undetected(language: str) -> dict[str, Any]:
-    return {"confidence": 0.0, "language": language}
+    texts = [parameters.q] if isinstance(parameters.q, str) else parameters.q
+    service.check(texts)
+    return json_response(await detected_languages(texts, [*service.models.values()]))
 
 
 def frontend_settings(
@@ -124,7 +127,9 @@ def find_model(models: Iterable[ServedModel], source: str, target: str) -> Serve
     available = ", ".join(f"{left} to {right}" for left, right in reversed(pairs))
     if matching:
         raise Problem(
-            400, f"source = auto fits several models: give the source language; models: {available}"
+            400,
+            "source = auto fits several models, and the service cannot detect languages: give the "
+            f"source language; models: {available}",
         )
     pair = f"from {source[:SHOWN]} to {target[:SHOWN]}"
     raise Problem(400, f"there is no model {pair}. The models are: {available or 'none'}")

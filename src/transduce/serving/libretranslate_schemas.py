@@ -49,7 +49,7 @@ class LibreRequest(LibreFields):
         }
     )
 
-    source: str = Field(description="source language; auto: of the only model for this target")
+    source: str = Field(description="source language; auto: the detected one")
     target: str = Field(description="target language")
     format: Annotated[Format, BeforeValidator(lambda value: value or "text")] = "text"
     alternatives: Annotated[
@@ -66,9 +66,9 @@ class DetectRequest(LibreFields):
 
 
 class Detected(BaseModel):
-    """The source language of a model. Nothing is detected, so the confidence is 0."""
+    """A language of the models."""
 
-    confidence: float
+    confidence: float = Field(description="0 to 100, among the languages of the models")
     language: str
 
 

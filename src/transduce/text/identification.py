@@ -1,7 +1,8 @@
 """Which language a text is in: the library py3langid, and frequent words for a quick answer."""
 
+import copy
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -117,3 +118,29 @@ def _identifier() -> Any:
         raise MissingExtra("identifying languages", "py3langid", "language") from None
     load: Callable[..., Any] = LanguageIdentifier.from_model_file
     return load(MODEL_FILE, norm_probs=True)
+
+
+def identify_among(text: str, candidates: Iterable[str]) -> list[Guess]:
+    """Return those of the languages that the library knows, the most probable first.
+
+    Probabilities are among these languages. The list is empty if the text says nothing about them.
+    """
+    codes: dict[str, str] = {}
+    for candidate in candidates:
+        code = language_code(candidate)
+        codes.setdefault(SAME.get(code, code), candidate)
+    known = frozenset(codes).intersection(_identifier().labels)
+    if not known:
+        return []
+    identifier = _identifier_of(known)
+    ranked = identifier.rank(text)
+    if ranked == identifier.rank(""):
+        return []
+    return [Guess(codes[code], float(probability)) for code, probability in ranked]
+
+
+@lru_cache(maxsize=8)
+def _identifier_of(languages: frozenset[str]) -> Any:
+    restricted = copy.copy(_identifier())
+    restricted.set_languages(languages)
+    return restricted

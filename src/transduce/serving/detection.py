@@ -1,0 +1,71 @@
+"""The language of a request's texts, among the languages of the models."""
+
+import asyncio
+import re
+import threading
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from transduce.errors import MissingExtra
+from transduce.serving.models import ServedModel
+from transduce.serving.problems import Problem
+from transduce.text.identification import Guess, identify_among, is_available
+
+AUTO = "auto"
+CHARACTERS = 2_000  # of a request that are read
+TAG = re.compile(r"<[^<>]*>")
+
+_lock = threading.Lock()  # the library's model is loaded once
+
+
+async def rank_languages(
+    texts: Sequence[str], languages: Collection[str], *, html: bool = False
+) -> list[Guess]:
+    """Return the languages, the most probable first; none if the texts do not tell."""
+    text = "\n".join(texts)[: 2 * CHARACTERS if html else CHARACTERS]
+    return await asyncio.to_thread(_rank, TAG.sub(" ", text) if html else text, languages)
+
+
+def _rank(text: str, languages: Collection[str]) -> list[Guess]:
+    with _lock:
+        return identify_among(text, languages)
+
+
+async def detected_languages(
+    texts: Sequence[str], models: Collection[ServedModel]
+) -> list[dict[str, Any]]:
+    """Return the probable languages as LibreTranslate does, with confidences up to 100."""
+    try:
+        guesses = await rank_languages(texts, _languages(models))
+    except MissingExtra as error:
+        raise Problem(501, str(error)) from None
+    likely = [guess for guess in guesses if guess is guesses[0] or guess.probability >= 0.01]
+    sources = dict.fromkeys(model.languages[0] for model in models)
+    return [to_json(guess) for guess in likely] or [to_json(Guess(code, 0)) for code in sources][:1]
+
+
+async def detect_source(
+    texts: Sequence[str], models: Collection[ServedModel], target: str, *, html: bool
+) -> Guess | None:
+    """Return the most probable source language of the models for a target.
+
+    The first one if the texts do not tell; None if there is no model, or if there are several
+    and the library is not installed.
+    """
+    sources = [model.languages[0] for model in models if model.languages[1] == target]
+    guesses = []
+    if is_available():
+        guesses = await rank_languages(texts, _languages(models), html=html)
+    elif len(set(sources)) > 1:
+        return None
+    likely = (guess for guess in guesses if guess.language in sources)
+    return next(likely, Guess(sources[0], 0.0) if sources else None)
+
+
+def to_json(guess: Guess) -> dict[str, Any]:
+    """Return a guess as LibreTranslate does."""
+    return {"confidence": round(100 * guess.probability, 1), "language": guess.language}
+
+
+def _languages(models: Collection[ServedModel]) -> Collection[str]:
+    return dict.fromkeys(language for model in models for language in model.languages)

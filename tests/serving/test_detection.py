@@ -1,0 +1,101 @@
+"""The source language of a request is detected among the languages of the models."""
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+
+from serving import error, post, scripted
+from transduce.serving.app import create_app
+from transduce.serving.models import ServedModel
+from transduce.text import identification
+from transduce.translation.translator import Translator
+
+ENGLISH, GERMAN, FRENCH = (
+    "Two dogs run over the grass.",
+    "Zwei Hunde laufen über die Wiese.",
+    "Deux chiens courent dans l'herbe.",
+)
+
+
+def model_of(run: Path, source: str, target: str) -> ServedModel:
+    served, _ = scripted(run, f"{source}-{target}")
+    loaded = served.translator
+    config = dataclasses.replace(loaded.config, languages=(source, target))
+    translator = Translator(loaded.engine, loaded.codec, config)
+    return dataclasses.replace(served, translator=translator)
+
+
+@pytest.fixture(scope="module")
+def app(tiny_run: Path) -> FastAPI:
+    """A service from English to German and French, and from German and French to English."""
+    pairs = [("en", "de"), ("en", "fr"), ("de", "en"), ("fr", "en")]
+    return create_app([model_of(tiny_run, *pair) for pair in pairs])
+
+
+@pytest.fixture
+def without_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "py3langid", None)
+    monkeypatch.setitem(sys.modules, "py3langid.langid", None)
+    identification._identifier.cache_clear()
+
+
+@pytest.mark.parametrize(("text", "code"), [(ENGLISH, "en"), (GERMAN, "de"), (FRENCH, "fr")])
+def test_detect_returns_probable_languages_best_first(app: FastAPI, text: str, code: str) -> None:
+    answer = post(app, "/detect", {"q": text}).json()
+    assert answer[0]["language"] == code
+    confidences = [guess["confidence"] for guess in answer]
+    assert confidences == sorted(confidences, reverse=True)
+    assert 50 < confidences[0] <= 100
+    assert sum(confidences) <= 100.5
+    assert post(app, "/detect", {"q": [text, text]}).json()[0]["language"] == code
+
+
+@pytest.mark.parametrize("text", ["", "123", "...", " \n"])
+def test_a_text_without_words_gets_the_first_source_language(app: FastAPI, text: str) -> None:
+    undetected = {"confidence": 0.0, "language": "en"}
+    assert post(app, "/detect", {"q": text}).json() == [undetected]
+    answer = post(app, "/translate", {"q": text, "source": "auto", "target": "de"}).json()
+    assert answer["detectedLanguage"] == undetected
+
+
+def test_a_service_without_models_detects_nothing() -> None:
+    assert post(create_app([]), "/detect", {"q": ENGLISH}).json() == []
+    assert "q is missing" in error(post(create_app([]), "/detect", {}), 400)
+
+
+@pytest.mark.parametrize(("text", "code"), [(GERMAN, "de"), (FRENCH, "fr")])
+def test_auto_takes_the_model_for_the_detected_language(app: FastAPI, text: str, code: str) -> None:
+    fields = {"source": "auto", "target": "en"}
+    answer = post(app, "/translate", {"q": text, **fields}).json()
+    assert answer["translatedText"] == text  # scripted
+    assert answer["detectedLanguage"]["language"] == code
+    several = post(app, "/translate", {"q": [text, "123"], **fields}).json()
+    assert [each["language"] for each in several["detectedLanguage"]] == [code, code]
+    html = f'<p lang="en" title="the dogs and the cats are in the house">{text}</p>'
+    answer = post(app, "/translate", {"q": html, "format": "html", **fields}).json()
+    assert answer["detectedLanguage"]["language"] == code
+
+
+def test_auto_translates_from_a_source_language_of_the_target(app: FastAPI) -> None:
+    """German to German is no pair: the only source language is taken, with little confidence."""
+    answer = post(app, "/translate", {"q": GERMAN, "source": "auto", "target": "de"}).json()
+    assert answer["detectedLanguage"]["language"] == "en"
+    assert answer["detectedLanguage"]["confidence"] < 10
+    sentence = error(post(app, "/translate", {"q": GERMAN, "source": "auto", "target": "pl"}), 400)
+    assert sentence.startswith("there is no model from auto to pl. The models are: en to de")
+
+
+@pytest.mark.usefixtures("without_library")
+def test_without_the_library_auto_needs_one_source_language(app: FastAPI) -> None:
+    sentence = error(post(app, "/detect", {"q": ENGLISH}), 501)
+    assert sentence == (
+        "identifying languages needs py3langid, which is not installed: "
+        "pip install 'transduce[language]'"
+    )
+    answer = post(app, "/translate", {"q": GERMAN, "source": "auto", "target": "de"}).json()
+    assert answer["detectedLanguage"] == {"confidence": 0.0, "language": "en"}
+    sentence = error(post(app, "/translate", {"q": GERMAN, "source": "auto", "target": "en"}), 400)
+    assert "cannot detect languages: give the source language" in sentence
