@@ -28,6 +28,23 @@ def test_good_text_gives_no_warning() -> None:
     assert warnings_of(make_pairs(1000), make_pairs(100, seed=7)) == ""
 
 
+@pytest.mark.parametrize("how", ["shifted", "shuffled", "fixed lengths", "few pairs"])
+def test_sides_that_do_not_belong_together_are_reported(how: str) -> None:
+    count = 499 if how == "few pairs" else 1000
+    lengths = random.Random(2).choices(range(1, 30), k=count)
+    sources = [f"{number} " + "word " * length for number, length in enumerate(lengths)]
+    targets = [f"{number} " + "langes Wort " * length for number, length in enumerate(lengths)]
+    assert warnings_of(list(zip(sources, targets, strict=True))) == ""
+    if how == "shuffled":
+        random.Random(1).shuffle(targets)
+    else:
+        targets = targets[1:] + targets[:1]
+    if how == "fixed lengths":
+        sources, targets = ([text.ljust(400, "x") for text in side] for side in (sources, targets))
+    warnings = warnings_of(list(zip(sources, targets, strict=True)))
+    assert ("are unrelated (correlation" in warnings) == (how in ("shifted", "shuffled"))
+
+
 @pytest.mark.parametrize(("copies", "warned"), [(49, False), (50, True), (1000, True)])
 def test_copies_are_reported_from_five_percent(copies: int, warned: bool) -> None:
     pairs = make_pairs(1000)
