@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,17 +18,15 @@ from transduce.translation.segments import Preparation, Segment, SegmentedText, 
 SUBWORDS = Subwords.learn(["Two dogs run over the wet grass. A man sleeps."] * 20, 300)
 
 
-def prepared(
-    text: str, coder: Coder = SUBWORDS, *, max_len: int = 64, **how: object
-) -> SegmentedText:
+def prepared(text: str, coder: Coder = SUBWORDS, *, max_len: int = 64, **how: Any) -> SegmentedText:
     config = RunConfig(
         model=ModelConfig(max_len=max_len), train=TrainConfig(), languages=("en", "de")
     )
     segmenter = Segmenter(Codec(coder, coder), config, [])
-    return segmenter.prepare([text], [None], 0, Preparation(**how))[0]  # type: ignore[arg-type]
+    return segmenter.prepare([text], [None], 0, Preparation(**how))[0]
 
 
-def spelled(text: str, coder: Coder = SUBWORDS, **how: object) -> list[str]:
+def spelled(text: str, coder: Coder = SUBWORDS, **how: Any) -> list[str]:
     """Return the tokens of each word, without white space."""
     found = prepared(text, coder, **how)
     words = list(itertools.chain.from_iterable(source_words(found, coder)))

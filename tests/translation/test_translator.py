@@ -297,5 +297,7 @@ def test_every_call_in_the_package_passes_split() -> None:
             ):
                 found.append(path.stem)
                 names = {keyword.arg for keyword in node.keywords}
-                assert "split" in names or path.stem in {"lines", "documents"}, ast.unparse(node)
+                assert "split" in names or path.stem in ("bulk", "lines", "documents"), ast.unparse(
+                    node
+                )
     assert {"distillation", "evaluation", "demo", "lines"} <= {*found}

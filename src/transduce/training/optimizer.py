@@ -96,7 +96,7 @@ class Adam(torch.optim.Adam):
 
 
 def parameter_groups(
-    parameters: Iterable[nn.Parameter], config: TrainConfig, factors: Mapping[nn.Parameter, float]
+    parameters: Iterable[nn.Parameter], config: TrainConfig, factors: Mapping[Tensor, float]
 ) -> list[dict[str, Any]]:
     """Group parameters by their weight decay and the factor on their learning rate, 1 by default.
 
@@ -163,7 +163,7 @@ def make_optimizer(
     return Adam(parameter_groups(model.parameters(), config, factors), config)
 
 
-def position_factors(model: nn.Module, config: TrainConfig) -> dict[nn.Parameter, float]:
+def position_factors(model: nn.Module, config: TrainConfig) -> dict[Tensor, float]:
     """Return the factor on the learning rate of learned positions.
 
     Word embeddings are multiplied by sqrt(d_model) on the way in (paper 3.4), positions are not. So

@@ -212,9 +212,9 @@ class Segmenter:
         attempts = self.attempts(pairs, [first_mode] * len(pairs), how.tag)
         for (_, sentence), attempt in zip(pairs, attempts, strict=True):
             sentence.attempts.append(attempt)
-        for each in prepared:
+        for text_of_sentences in prepared:
             count = 0
-            for sentence in each.sentences:
+            for sentence in text_of_sentences.sentences:
                 sentence.number = count
                 count += len(sentence.attempts[0].segments)
         return prepared
