@@ -84,6 +84,7 @@ OPTIONAL = {
         "sentencex",
     ),
     *("tensorboard", "transformers", "triton", "yaml", "zstandard", *WEB),
+    *("comet", "mlflow", "wandb"),
 }
 # Modules that need an optional library are optional themselves: only each other may import them at
 # module level. Some modules of the service work without the web libraries.

@@ -216,7 +216,7 @@ def test_a_link_in_a_run_does_not_redirect_writes(name: str, own_run: Path, tmp_
     with (
         pytest.raises(BadRun, match="is a link"),
         locked_run(own_run),
-        Metrics(own_run, 10, tensorboard=False),
+        Metrics(own_run, 10),
     ):
         pass
     assert precious.read_text() == '{"step": 1}\n'

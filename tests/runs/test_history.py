@@ -48,7 +48,7 @@ def test_the_log_of_a_resumed_run_is_read_again(more: int, tmp_path: Path) -> No
     log.catch_up()
     assert (steps(log), log.restarts) == ([10, 20, 30], 0)
     again = training(*range(20, 20 + 10 * more, 10), loss=8.0)
-    with Metrics(run, 10, tensorboard=False) as metrics:
+    with Metrics(run, 10) as metrics:
         for row in again:
             metrics.add(int(row.pop("step")), **row)
     log.catch_up()
@@ -148,6 +148,6 @@ def test_reading_a_log_needs_no_torch() -> None:
 
 def test_a_line_nested_too_deeply_is_dropped_on_resuming(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n' + "[" * 100_000 + "\n")
-    with Metrics(tmp_path, 5, tensorboard=False):
+    with Metrics(tmp_path, 5):
         pass
     assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1}\n'

@@ -36,7 +36,6 @@ def open_log(run: Path, state: State, messages: list[str] | None = None) -> Log:
     return Log(
         *(run, state, counts, Processes(), messages.append),
         validated=state.validated,
-        tensorboard=False,
     )
 
 
@@ -232,7 +231,7 @@ def test_validations_are_recorded_and_other_processes_record_nothing(tmp_path: P
     other = tmp_path / "other"
     state, sums = State(window=Window(3, 5.0, 4.0)), torch.zeros(6, dtype=torch.float64)
     none = (Processes(1, 2), print)
-    with Log(other, state, sums, *none, tensorboard=False) as log:
+    with Log(other, state, sums, *none) as log:
         log.add_validation(7, None, valid_loss=1.5)
     assert not other.exists()
     assert sums.tolist() == [0.0] * 6  # only the first process continues the window

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from transduce.cli.declaring import argument, flag, option, option_group
-from transduce.cli.options import Device, SettingOptions, command
+from transduce.cli.options import Device, SettingOptions, command, without_none
 from transduce.errors import BadInput, printable
 
 if TYPE_CHECKING:
@@ -89,6 +89,17 @@ class TrainOptions:
         "--deterministic",
     )
     tensorboard: bool = flag("Write TensorBoard files too.", "--tensorboard")
+    wandb: str | None = option(
+        "Also send metrics to this project at Weights & Biases.", metavar="PROJECT"
+    )
+    mlflow: str | None = option(
+        "Also send metrics to the MLflow server at this address, or to a folder.", metavar="URI"
+    )
+
+    @property
+    def services(self) -> dict[str, str]:
+        """The services that metrics are sent to."""
+        return without_none(wandb=self.wandb, mlflow=self.mlflow)
 
     def overrides(self, start: StartOptions, settings: dict[str, str]) -> "Overrides":
         """Return the settings that take precedence over a recipe."""
@@ -171,6 +182,7 @@ def _train(
         settings=overrides.settings,
         device=options.device,
         tensorboard=options.tensorboard,
+        services=options.services,
         progress=progress,
     )
     progress.say(f"translate with: {command('translate', run, 'FILE')}")
@@ -183,6 +195,7 @@ def _follow(name: str, data: Path | None, overrides: "Overrides", options: Train
 
     recipe, out = find(name), options.out
     check_data(recipe.data, data, overrides.valid)
+    from transduce.runs.tracking import Tracking
     from transduce.system.formatting import pluralize
     from transduce.system.progress import console_progress
     from transduce.workflows.evaluation import EVALUATION, TRANSLATIONS
@@ -195,7 +208,7 @@ def _follow(name: str, data: Path | None, overrides: "Overrides", options: Train
         overrides,
         data=data,
         device=options.device,
-        tensorboard=options.tensorboard,
+        tracking=Tracking(tensorboard=options.tensorboard, services=options.services),
         progress=progress,
     )
     if evaluation:

@@ -38,7 +38,7 @@ SUBWORDS, LEXICON, RECIPE = "subwords.json", "lexicon.json", "recipe.toml"
 PARTS = WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 CHECKPOINTS = "checkpoints"
 # Folders inside a run. They may not be links, because old files in them are deleted.
-OWN_FOLDERS = (CHECKPOINTS, "corpus", "distilled", "trees", "tensorboard")
+OWN_FOLDERS = (CHECKPOINTS, "corpus", "distilled", "trees", "tensorboard", "wandb")
 # Subfolders in which a killed process can leave temporary folders.
 WRITTEN_IN = (CHECKPOINTS, "distilled", "distilled/blocks", "trees")
 NO_WEIGHTS = "none yet"

@@ -1,7 +1,6 @@
 """Writing metrics.jsonl and samples.jsonl."""
 
 import contextlib
-import importlib.util
 import json
 import os
 from collections.abc import Sequence
@@ -9,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
-from transduce.errors import MissingExtra
+from transduce.runs.tracking import Receiver
 from transduce.system.files import (
     MAX_LOG_BYTES,
     name_errors_after,
@@ -51,27 +50,36 @@ class JsonLines:
 
 
 class Metrics(JsonLines):
-    """metrics.jsonl: one object per logged step; optionally TensorBoard's files too."""
+    """metrics.jsonl: one object per logged step and per validation; receivers get them too."""
 
     def __init__(
-        self, run: Path, step: int, *, tensorboard: bool, validated: int | None = None
+        self,
+        run: Path,
+        step: int,
+        *,
+        receivers: Sequence[Receiver] = (),
+        validated: int | None = None,
     ) -> None:
         super().__init__(run / "metrics.jsonl")
         drop_after(self.path, step, validated)
         self.file = open_for_append(self.path, "a")
-        self.board = _board(run, step) if tensorboard else None
+        self.receivers = receivers
+
+    @property
+    def failure(self) -> Exception | None:
+        """The exception of a receiver that ends training, if there is one."""
+        return next((each.failure for each in self.receivers if each.failure), None)
 
     def add(self, step: int, **values: float) -> None:
         """Record the values for a step."""
         self.append({"step": step, **values})
-        if self.board is not None:
-            for name, value in values.items():
-                self.board.add_scalar(name, value, step)
+        for receiver in self.receivers:
+            receiver.add(step, values)
 
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
-        if self.board is not None:
-            self.board.close()
+        for receiver in self.receivers:
+            receiver.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +126,3 @@ def drop_after(path: Path, step: int, validated: int | None = None) -> list[dict
     if "".join(lines) != text:
         write_text_file(path, "".join(lines))
     return objects
-
-
-def require_tensorboard() -> None:
-    """Refuse --tensorboard if its library is not installed."""
-    if importlib.util.find_spec("tensorboard") is None:
-        raise MissingExtra("--tensorboard", "tensorboard", "tensorboard")
-
-
-def _board(run: Path, step: int) -> Any:
-    from torch.utils.tensorboard import SummaryWriter
-
-    return SummaryWriter(str(run / "tensorboard"), purge_step=step + 1)

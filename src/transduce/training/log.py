@@ -13,6 +13,7 @@ from torch import Tensor
 from transduce.errors import Diverged
 from transduce.runs.metrics import Metrics, Samples, Translated
 from transduce.runs.state import State, Window
+from transduce.runs.tracking import Tracking
 from transduce.system.formatting import format_duration, pluralize
 from transduce.system.progress import ShowPart
 from transduce.training.distributed.processes import Processes
@@ -74,7 +75,7 @@ class Log:
         processes: Processes,
         say: Callable[[str], None],
         *,
-        tensorboard: bool,
+        tracking: Tracking = Tracking(),  # noqa: B008  (frozen)
         validated: int | None = None,
     ) -> None:
         """Restore the counts of a resumed run in `counts`, to which the gradient step adds.
@@ -85,15 +86,20 @@ class Log:
         validated = state.step if validated is None else validated
         self.counts, self.processes, self.say = counts, processes, say
         self.samples = Samples(run, validated) if processes.first else None
-        self.metrics = (  # last, because it opens a file
-            Metrics(run, state.step, tensorboard=tensorboard, validated=validated)
-            if processes.first
-            else None
-        )
+        self.metrics: Metrics | None = None
+        if processes.first:
+            receivers = tracking.receivers(run, state.step, say)
+            # Last, because it opens a file.
+            self.metrics = Metrics(run, state.step, receivers=receivers, validated=validated)
         self.waiting: Entry | None = None
         if processes.first:
             values = [getattr(state.window, name) for name in Counts._fields]
             counts.copy_(torch.tensor(values, dtype=counts.dtype))
+
+    @property
+    def failure(self) -> Exception | None:
+        """The exception in the user's callback, if there was one."""
+        return self.metrics.failure if self.metrics else None
 
     def __enter__(self) -> Self:
         return self

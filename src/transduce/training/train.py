@@ -17,7 +17,7 @@ from transduce.errors import BadInput, BadRun, BadSetting
 from transduce.presets import find_preset
 from transduce.runs.folder import CONFIG, LEXICON, START, SUBWORDS, WRITTEN_IN, RunConfig, Task
 from transduce.runs.locks import locked_run
-from transduce.runs.metrics import require_tensorboard
+from transduce.runs.tracking import Callback, Tracking
 from transduce.settings.base import Value
 from transduce.subwords import Codec
 from transduce.system.devices import choose_device
@@ -127,27 +127,26 @@ def train(
     settings: Mapping[str, Value] | None = None,
     device: str = "auto",
     tensorboard: bool = False,
+    callback: Callback | None = None,
+    services: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Train a translator from `source` to `target`, two parallel text files (or one TSV).
 
-    The run folder `out` contains everything that `Translator.load` and the commands need. The token
-    files are stored in it, or in the folder `corpus`, which several runs may share (the texts
-    themselves are `source` and `target`, or `corpora`). When called
-    again with the same arguments, training resumes where it stopped.
+    The run folder `out` contains everything that `Translator.load` and the commands need; `corpus`
+    is another folder for token files, which runs may share. The same call again resumes the run.
 
-    `settings` changes any setting that `transduce settings` lists: `{"N": 2, "P_drop": 0.3}`. The
-    values are Python values, or text as for `--set`. `steps`, `epochs`, `seconds` and `seed` are
-    shorthand for the settings with these names. Settings that are not given are chosen based on the
-    size of the data and the machine. `corpora` are further texts, each with its weight.
-
+    `settings` changes any setting that `transduce settings` lists, with Python values or text as
+    for `--set`; `steps`, `epochs`, `seconds` and `seed` are shorthand for settings. Those not given
+    are chosen by the size of the data and the machine. `corpora` are further texts with weights.
     `start` is a trained run to start from: its weights, model, subwords and languages; a preset
-    then applies only to training. `extend_vocabulary` adds that many subwords, learned from the new
-    text. `subwords_of` is a run whose subwords are used, `codec` the subwords themselves. `search`
-    is the search configuration to store in the run, and `task` is what the model is trained for.
+    then sets the training only. `extend_vocabulary` adds that many subwords, learned from the new
+    text. `subwords_of` is a run whose subwords are used, `codec` the subwords. `search` is stored
+    in the run, `task` is what the model learns. `callback(step, metrics)` is called for each logged
+    step and validation; its exception is raised after saving. `services` gets them too: `{"wandb":
+    project, "mlflow": uri}`.
 
-    >>> run = train("train.en", "train.de", out="runs/en-de", settings={"N": 2, "P_drop": 0.3})
-    >>> run.name
+    >>> train("train.en", "train.de", out="runs/en-de", settings={"N": 2, "P_drop": 0.3}).name
     'en-de'
     """
     plan = Plan(
@@ -163,7 +162,8 @@ def train(
     for line in alias_notes(settings or {}):
         (progress or Silent()).say(line)
     texts = Texts(all_corpora(source, target, corpora), valid, languages)
-    return train_on(lambda: texts, plan, device=device, tensorboard=tensorboard, progress=progress)
+    tracking = Tracking(tensorboard=tensorboard, callback=callback, services=services)
+    return train_on(lambda: texts, plan, device=device, tracking=tracking, progress=progress)
 
 
 def all_corpora(
@@ -203,15 +203,14 @@ def train_on(
     plan: Plan,
     *,
     device: str = "auto",
-    tensorboard: bool = False,
+    tracking: Tracking = Tracking(),  # noqa: B008  (frozen)
     progress: Progress | None = None,
 ) -> Path:
     """Train on `texts()`, which is called once, by the first process only: it may download them."""
     progress = progress or Silent()
     chosen = choose_device(device, progress.say)
     cores()  # refuses invalid environment variables before anything is written
-    if tensorboard:
-        require_tensorboard()
+    tracking.check()
     plan.check(chosen.type)
     with contextlib.ExitStack() as stack:
         processes, process_device = stack.enter_context(join_processes(chosen))
@@ -225,7 +224,7 @@ def train_on(
             open_corpus(plan.corpus_folder),
             process_device,
             progress if processes.first else Silent(),
-            tensorboard=tensorboard,
+            tracking=tracking,
             processes=processes,
         ).run_to_end()
     return plan.run

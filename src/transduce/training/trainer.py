@@ -21,6 +21,7 @@ from transduce.errors import Diverged, Interrupted
 from transduce.model.architecture import build
 from transduce.runs.folder import MODEL, START, RunConfig, checkpoints
 from transduce.runs.state import State, Window
+from transduce.runs.tracking import Tracking
 from transduce.system.files import remove_folder
 from transduce.system.formatting import format_duration, pluralize
 from transduce.system.processes import cores, keep_freed_memory
@@ -48,7 +49,7 @@ class Trainer:
         device: torch.device,
         progress: Progress,
         *,
-        tensorboard: bool = False,
+        tracking: Tracking = Tracking(),  # noqa: B008  (frozen)
         processes: Processes = Processes(),  # noqa: B008  (frozen)
     ) -> None:
         self.run, self.run_config, self.config = run, run_config, run_config.train
@@ -87,7 +88,7 @@ class Trainer:
         self.log = Log(
             *(run, self.state, self.gradient_step.counts, processes, progress.say),
             validated=self.state.step if ended else self.state.validated,
-            tensorboard=tensorboard,
+            tracking=tracking,
         )
 
     def run_to_end(self) -> None:
@@ -109,6 +110,16 @@ class Trainer:
                 self.train(stop)
         if self.processes.first:
             self.finish()
+            self.raise_failure()
+
+    def raise_failure(self) -> None:
+        """Raise the exception in the user's callback, if there was one, once all is saved."""
+        if self.log.failure is not None:
+            self.progress.say(
+                f"the callback raised an exception; step {self.state.step:,} is saved in "
+                f"{self.run}: the same call resumes"
+            )
+            raise self.log.failure
 
     def fit_to_machine(self) -> None:
         """Choose settings for the whole run that depend on the speed of this machine."""
@@ -148,7 +159,8 @@ class Trainer:
             pause = self.is_due(config.validate_every) or self.is_due(config.save_every)
             if pause:
                 self.gradient_step.synchronise()  # the pending work counts as step time
-            now, stopping = self.processes.agree(time.monotonic() - began, stop())
+            must_stop = stop() or self.log.failure is not None
+            now, stopping = self.processes.agree(time.monotonic() - began, must_stop)
             state.window.seconds += now - before
             state.seconds = now
             self.log.poll(show)
@@ -200,6 +212,7 @@ class Trainer:
             ignore_signals()
         self.save(scheduled=self.must_save())
         self.saver.wait()
+        self.raise_failure()
         raise Interrupted(
             f"stopped after step {self.state.step:,}; everything is saved in {self.run}: "
             "run the same command to resume"

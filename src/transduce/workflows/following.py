@@ -12,6 +12,7 @@ from transduce.evaluation.metrics import require_tokeniser
 from transduce.recipes.data import check_data, fetch_data, is_main_process
 from transduce.recipes.recipe import Files, Overrides, Recipe, read
 from transduce.runs.folder import RECIPE, RunConfig
+from transduce.runs.tracking import Tracking
 from transduce.system.progress import Progress, Silent
 from transduce.text.corpora import CorpusText, with_names
 from transduce.training.settings import ENDS, MAY_CHANGE, choose_languages
@@ -30,7 +31,7 @@ def follow(
     *,
     data: Path | None = None,
     device: str = "auto",
-    tensorboard: bool = False,
+    tracking: Tracking = Tracking(),  # noqa: B008  (frozen)
     progress: Progress,
 ) -> Evaluation | None:
     """Get the data, train and evaluate.
@@ -70,7 +71,7 @@ def follow(
         settings=merge_settings(recipe.settings, overrides.settings),
         files={RECIPE: recipe.text},
     )
-    train_on(texts, plan, device=device, tensorboard=tensorboard, progress=progress)
+    train_on(texts, plan, device=device, tracking=tracking, progress=progress)
     if not main:
         return None
     (test,) = test_sets
