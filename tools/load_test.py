@@ -2,6 +2,7 @@
 
     python tools/load_test.py RUN TEXT                               # speed against `translate`
     python tools/load_test.py RUN TEXT --seconds 300 --clients 64    # memory under sustained load
+    python tools/load_test.py RUN TEXT --seconds 60 --reload 5       # reloading every 5 seconds
     python tools/load_test.py RUN TEXT --overload --seconds 900      # at twice its capacity
 
 Every answer is compared with what `translate` writes. The service and a Translator run with the
@@ -13,13 +14,17 @@ import contextlib
 import functools
 import itertools
 import json
+import os
 import random
+import re
+import signal
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.request import urlopen
 
 from load_clients import Load, OnSecond, Texts, closed_loop, open_loop, percentiles
 from service_process import Service, running_service
@@ -118,8 +123,11 @@ def compare(plan: Plan) -> dict[str, Any]:
     }
 
 
-def endure(plan: Plan, seconds: float) -> dict[str, Any]:
-    """Load the service with texts of mixed lengths, and record its memory."""
+def endure(plan: Plan, seconds: float, reload_every: int = 0) -> dict[str, Any]:
+    """Load the service with texts of mixed lengths, and record its memory.
+
+    With `reload_every`, the model is reloaded whenever this many seconds have passed.
+    """
     lines = plan.read()
     sources = mix(lines)
     with both_sides(plan, lines[0]) as sides:
@@ -128,9 +136,12 @@ def endure(plan: Plan, seconds: float) -> dict[str, Any]:
         drive = functools.partial(closed_loop, sides.service.port, texts, clients=plan.clients)
         drive(order, seconds=min(WARM_UP, seconds / 10))
         memory: list[int] = []
-        load = drive(order, seconds=seconds, on_second=watch(sides.service, memory))
+        on_second = watch(sides.service, memory, reload_every)
+        load = drive(order, seconds=seconds, on_second=on_second)
+        reloads = reload_count(sides.service)
     return {
         **load.to_json(),
+        "reloads": reloads,
         "memory": memory_to_json(memory),
         **circumstances(sides.engine, plan, len(sources)),
     }
@@ -185,16 +196,26 @@ def overload(plan: Plan, seconds: float, seed: int = 1) -> Overload:
     return Overload(before, load, sent, recovery, memory, sides.engine)
 
 
-def watch(service: Service, memory: list[int]) -> OnSecond:
-    """Record the memory of the service every second; report every ten."""
+def watch(service: Service, memory: list[int], reload_every: int = 0) -> OnSecond:
+    """Record the memory of the service every second; report every ten; reload if requested."""
 
     def on_second(elapsed: float, load: Load) -> None:
         memory.append(service.memory())
+        if reload_every and len(memory) % reload_every == 0:
+            os.kill(service.pid, signal.SIGHUP)
         if len(memory) % 10 == 0:
             answers = f"{load.statuses['200']:,} answers, {load.wrong:,} wrong"
             say(f"{elapsed:.0f} s: {answers}, {load.retries + load.shed:,} put off")
 
     return on_second
+
+
+def reload_count(service: Service) -> int:
+    """Return how often the service has replaced its model."""
+    with urlopen(f"{service.address}/metrics") as answer:  # noqa: S310
+        text = answer.read().decode()
+    counts = re.findall(r'^transduce_reloads_total\{.*"replaced"\} (\S+)$', text, re.MULTILINE)
+    return sum(int(float(count)) for count in counts)
 
 
 def memory_to_json(sizes: Sequence[int]) -> dict[str, Any]:
@@ -253,6 +274,7 @@ def main() -> None:
     parser.add_argument("source", help="text to translate")
     parser.add_argument("--clients", type=int, default=32, help="concurrent clients")
     parser.add_argument("--seconds", type=float, help="duration of a sustained load or overload")
+    parser.add_argument("--reload", type=int, default=0, help="reload the model every N seconds")
     parser.add_argument("--overload", action="store_true", help="offer twice the capacity")
     parser.add_argument("--engine", default="auto", help="auto, torch, ctranslate2:int8 …")
     parser.add_argument("--lines", type=int, help="lines of the text; default: all")
@@ -276,7 +298,7 @@ def main() -> None:
         if options.overload:
             report = overload(plan, options.seconds or OVERLOAD_SECONDS).to_json()
         elif options.seconds:
-            report = endure(plan, options.seconds)
+            report = endure(plan, options.seconds, options.reload)
         else:
             report = compare(plan)
     except (TransduceError, KeyboardInterrupt) as error:

@@ -1,11 +1,13 @@
 """Models are replaced by the present weights of their run folders, without a pause."""
 
 import asyncio
+import gc
 import os
 import shutil
 import signal
 import subprocess
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -18,11 +20,12 @@ from conftest import COMMAND, environment
 from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
-from serving import KEY, OTHER, PATIENCE, ask, bearer, error, scripted, until
+from serving import KEY, OTHER, PATIENCE, ask, bearer, error, scripted, translated, until
 from transduce.runs.arrays import hash_of
 from transduce.serving.access import Access
 from transduce.serving.app import create_app
 from transduce.serving.keys import Keys
+from transduce.serving.models import ServedModel
 from transduce.translation.translator import Translator
 
 SENTENCES = ["a dog sees the tree.", "every bird likes one man!", "the fish finds a dog today."]
@@ -80,6 +83,19 @@ def test_a_request_in_progress_is_answered_by_the_old_model(tiny_run: Path) -> N
     until(lambda: not batcher._threads)
     assert service.close()
     until(lambda: threading.active_count() <= threads)
+
+
+def test_replaced_models_are_freed(tiny_run: Path) -> None:
+    app = create_app([ServedModel.load(tiny_run, "tiny", engine="ctranslate2")])
+    service = app.state.service
+    old = weakref.ref(service.models["tiny"])
+    assert translated(app, text="a dog.")["text"]
+    asyncio.run(app.state.reloads.reload())
+    assert translated(app, text="a dog.")["text"]
+    gc.collect()
+    assert old() is None
+    assert len(service.batchers) == 1
+    assert service.close()
 
 
 @dataclass

@@ -40,9 +40,10 @@ def test_a_service_is_measured_beside_translate(tiny_run: Path, text: Path) -> N
 @pytest.mark.long
 def test_memory_is_recorded_under_sustained_load(tiny_run: Path, text: Path) -> None:
     plan = load_test.Plan(run=tiny_run, source=str(text), clients=2)
-    report = load_test.endure(plan, seconds=5.5)
+    report = load_test.endure(plan, seconds=5.5, reload_every=2)
     assert (report["wrong"], report["statuses"].keys()) == (0, {"200"})
     assert report["memory"]["end"] > 2**20
+    assert 1 <= report["reloads"] <= 2
 
 
 def test_a_mix_has_lines_paragraphs_and_pages() -> None:
