@@ -98,4 +98,4 @@ def test_without_the_library_auto_needs_one_source_language(app: FastAPI) -> Non
     answer = post(app, "/translate", {"q": GERMAN, "source": "auto", "target": "de"}).json()
     assert answer["detectedLanguage"] == {"confidence": 0.0, "language": "en"}
     sentence = error(post(app, "/translate", {"q": GERMAN, "source": "auto", "target": "en"}), 400)
-    assert "cannot detect languages: give the source language" in sentence
+    assert "was not detected: give the source language" in sentence

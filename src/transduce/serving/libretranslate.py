@@ -128,7 +128,7 @@ def find_model(models: Iterable[ServedModel], source: str, target: str) -> Serve
     if matching:
         raise Problem(
             400,
-            "source = auto fits several models, and the service cannot detect languages: give the "
+            "source = auto fits several models, and the language was not detected: give the "
             f"source language; models: {available}",
         )
     pair = f"from {source[:SHOWN]} to {target[:SHOWN]}"
