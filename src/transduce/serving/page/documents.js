@@ -123,7 +123,7 @@ export class Documents {
     const question = QUESTIONS[suffixOf(file).slice(1)];
     const why = refusal(file, model.documents);
     list.append(row.element);
-    if (why) return row.stop(why);
+    if (why) return this.#stop({ row }, why, false);
     if (question === undefined) return this.#start(row, fields);
     row.ask(await withFirstLine(question, file), (answer) => {
       this.#start(row, { ...fields, [question.field]: answer || undefined });

@@ -10,6 +10,7 @@ import { Settings, bindDrawer } from "/settings.js";
 import { TranslationView } from "/words.js";
 
 const PAUSE = 120; // ms after the last keystroke
+const EDITED = 500; // ms after the last change of the glossary
 const SLOW = 400; // ms after which the page shows that it waits
 const PORTION = 1500; // characters in the first request for a long text; later ones are larger
 const CACHED = 2000; // paragraphs that are no longer in the text
@@ -337,7 +338,7 @@ async function copy() {
   status.textContent = "Copied";
 }
 
-const glossary = new GlossaryChoice(settings, () => translateSoon(PAUSE));
+const glossary = new GlossaryChoice(settings, () => translateSoon(EDITED));
 const documents = new Documents(documentFields, (message) => (problem.textContent = message));
 const openSettings = bindDrawer(byId("settings"), settings, () => ({ model, limits }), () => {
   showLegend();
