@@ -126,7 +126,10 @@ def test_nginx_forwards_to_the_service_within_its_limits(tiny_run: Path) -> None
     assert ["proxy_set_header", "Host", "$host"] in [words for _, words in directives]
     # Only the address that nginx sees is trusted.
     assert ["proxy_set_header", "X-Forwarded-For", "$remote_addr"] in [w for _, w in directives]
-    assert int(first["client_max_body_size"][0].removesuffix("m")) * 2**20 >= limits.body
+    assert (
+        int(first["client_max_body_size"][0].removesuffix("m")) * 2**20
+        >= limits.document_bytes + limits.body
+    )
     assert int(first["proxy_read_timeout"][0].removesuffix("s")) > limits.timeout
     assert int(first["keepalive_timeout"][0].removesuffix("s")) < limits.receiving
     assert first["large_client_header_buffers"] == ["4", f"{limits.head // 1024}k"]

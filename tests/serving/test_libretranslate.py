@@ -254,6 +254,6 @@ def test_frontend_settings_tell_whether_a_key_is_needed(tiny_run: Path) -> None:
         assert settings["language"]["target"] == {"code": "de", "name": "German"}
 
 
-@pytest.mark.parametrize("path", ["/translate_file", "/suggest", "/frontend"])
+@pytest.mark.parametrize("path", ["/suggest", "/frontend"])
 def test_an_unknown_path_gets_no_wrong_hint(app: FastAPI, path: str) -> None:
     assert error(ask(app, "POST", path), 404) == f"there is no {path}. /docs describes the API."

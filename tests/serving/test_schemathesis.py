@@ -16,7 +16,8 @@ schemathesis = pytest.importorskip("schemathesis")
 PATHS = (
     *("/api/translate", "/api/models", "/api/inspect", "/api/explorer.html", "/translate"),
     *("/detect", "/frontend/settings", "/languages", "/api/runs", "/api/runs/data", "/health"),
-    *("/metrics", "/api/reload"),
+    *("/metrics", "/api/reload", "/api/documents", "/translate_file"),
+    "/download_file/{identifier}",
 )
 
 ASKING = {

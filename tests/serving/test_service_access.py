@@ -73,7 +73,7 @@ def test_allowed_origins_get_cors_headers(tiny_run: Path) -> None:
     )
     assert response.headers["access-control-allow-origin"] == origin
     assert response.headers["vary"] == "Origin"
-    assert response.headers["access-control-expose-headers"] == "Retry-After"
+    assert response.headers["access-control-expose-headers"] == "Retry-After, Content-Disposition"
     refused = ask(app, "POST", "/api/translate", json={"text": "a dog."}, headers=site)
     error(refused, 401)
     assert (

@@ -105,6 +105,15 @@ class LimitOptions:
     wait: float = option(
         "Answer 503 if a request would wait longer for its turn.", default=DEFAULTS.wait, min=0.1
     )
+    documents: int = option(
+        "Maximum number of documents in progress.", default=DEFAULTS.documents, min=1
+    )
+    document_bytes: int = option(
+        "Maximum size of a Word document; of other documents it follows from the number of "
+        "characters. 0: no documents.",
+        default=DEFAULTS.document_bytes,
+        min=0,
+    )
     rate: int | None = option(
         f"Requests per minute and client; 0: no limit. Default: {RATE}, on this machine no limit.",
         min=0,

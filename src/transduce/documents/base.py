@@ -15,6 +15,7 @@ class DocumentOptions:
     columns: tuple[str, ...] = ()  # of CSV: names, or numbers from 1; the texts to translate
     keys: tuple[str, ...] = ()  # of JSON: translate the values of these keys; none: all texts
     width: int = 42  # of a line of subtitles, in characters
+    max_markup: int | None = None  # bytes of XML with text in a Word document, unpacked
 
 
 @dataclass(slots=True)

@@ -51,13 +51,18 @@ class Docx(Document):
 
     def __init__(self, data: bytes, options: DocumentOptions) -> None:
         super().__init__()
-        del options  # nothing of them applies
         self._data = data
         self._parts = unpack(data)
         self._trees: dict[str, _ElementTree] = {}
         self._places: list[tuple[str, Paragraph | _Element]] = []  # of each unit: part, place
         skipped: Counter[str] = Counter()
         order = sorted(filter(TEXT_PARTS.fullmatch, self._parts), key=lambda p: "document" not in p)
+        markup = sum(len(self._parts[part]) for part in order)
+        if options.max_markup is not None and markup > options.max_markup:
+            raise BadInput(
+                f"the docx document has {markup:,} bytes of text and formatting, more than "
+                f"{options.max_markup:,}: split it"
+            )
         for part in order:
             self._read_part(part, skipped)
         if CORE in self._parts:

@@ -63,6 +63,16 @@ BY_SUFFIX = {suffix: row for row in FORMATS.values() for suffix in row.suffixes}
 PACKAGES = {"markdown_it": "markdown-it-py"}  # names for pip that differ from the module's
 
 
+def extensions() -> list[str]:
+    """Return the extensions of the formats whose libraries are installed: .docx and so on."""
+    return [
+        f".{suffix}"
+        for row in FORMATS.values()
+        if row.library is None or importlib.util.find_spec(row.library) is not None
+        for suffix in row.suffixes
+    ]
+
+
 def find_format(name: str, head: bytes, given: str | None = None) -> DocumentFormat | None:
     """Return the format of a document: as given, else by suffix, else by its first bytes.
 

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from transduce.documents.base import Document, DocumentOptions, Unit
 from transduce.documents.formats import (
@@ -136,9 +136,15 @@ def translated_name(name: str, languages: tuple[str, str]) -> str:
     return re.sub(rf"(^|[._-]){re.escape(source)}(?=\.[^.]+$)", rf"\g<1>{target}", name, count=1)
 
 
+def new_name(name: str, languages: tuple[str, str]) -> str:
+    """Return another name for a translation: hotel.de.docx for hotel.docx."""
+    changed = translated_name(name, languages)
+    return _inserted(name, languages[1]) if changed == name else changed
+
+
 def _inserted(name: str, language: str) -> str:
-    stem, dot, suffix = name.rpartition(".")
-    return f"{stem}.{language}{dot}{suffix}"
+    path = PurePath(name)
+    return f"{path.stem}.{language}{path.suffix}"
 
 
 def _check(planned: Plan, *, overwrite: bool) -> None:

@@ -10,7 +10,9 @@ In reading order:
 - `reloading`: replacing models by the present weights of their run folders
 - `runs`: logs of training runs for the runs page
 - `schemas`, `requests`, `forms`, `problems`: requests and answers
-- `libretranslate`, `detection`, `languages`, `paragraphs`: the two translation APIs
+- `libretranslate`, `detection`, `languages`, `paragraphs`, `html_texts`, `glossaries`: the two
+  translation APIs
+- `documents`, `downloads`, `document_routes`: documents
 - `keys`, `clients`, `origins`, `access`: who may use the service, and how much
 - `middleware`: applies these rules to every request
 - `metrics`, `logs`, `static_files`: Prometheus metrics, the log, the files of the pages

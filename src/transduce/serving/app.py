@@ -20,10 +20,13 @@ from transduce.errors import did_you_mean
 from transduce.serving import libretranslate, runs, schemas, static_files
 from transduce.serving.access import Access
 from transduce.serving.connections import IdleConnections
+from transduce.serving.document_routes import add_documents
+from transduce.serving.documents import Documents
 from transduce.serving.forms import TYPES
 from transduce.serving.glossaries import make_preparation
 from transduce.serving.html_texts import TranslatedHtml, translate_html
 from transduce.serving.inspections import Inspections
+from transduce.serving.libretranslate import LIBRE
 from transduce.serving.libretranslate_schemas import (
     Detected,
     DetectRequest,
@@ -49,7 +52,7 @@ ERRORS = {
     400: "The body cannot be parsed, or a value is invalid.",
     401: "The key is missing or unknown.",
     403: "The request comes from a page of another site.",
-    404: "No such model.",
+    404: "No such model or file.",
     408: "The body did not arrive in time.",
     413: "The text is too long.",
     415: "The type of the body is not supported.",
@@ -62,7 +65,6 @@ RARE_ERRORS = {
     501: "The library that identifies languages is not installed.",
 }
 REFUSALS = (401, 403, 429)  # any request may get one
-LIBRE = "LibreTranslate"
 LANGUAGES, SETTINGS = "/languages", "/frontend/settings"  # LibreTranslate's; they need no key
 Responses = dict[int | str, dict[str, Any]]
 
@@ -77,14 +79,15 @@ def create_app(
     limits, access = limits or Limits(), access or Access()
     metrics = Metrics()
     service = Service(models, limits, metrics, log_texts=access.log_texts)
-    inspections = Inspections(models, limits)
+    inspections, documents = Inspections(models, limits), Documents(service)
     reloads = Reloads(service, inspections, access.say)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         inspections.load()
         yield
-        app.state.ended = all([service.close(), inspections.close(), reloads.close()])
+        ended = [each.close() for each in (service, inspections, documents, reloads)]
+        app.state.ended = all(ended)
 
     app = FastAPI(
         title="transduce",
@@ -96,7 +99,8 @@ def create_app(
     )
     app.state.service, app.state.ended = service, True
     app.state.connections, app.state.reloads = IdleConnections(), reloads
-    _add_translation(app, service, show_examples=access.show_examples)
+    _add_translation(app, service, documents, show_examples=access.show_examples)
+    add_documents(app, service, documents, _errors(*ERRORS))
     _add_inspection(app, service, inspections)
     _add_libretranslate(app, service, access)
     refusals = _errors(*(status for status in ERRORS if status not in (503, 504)), 409)
@@ -138,11 +142,13 @@ def _add_middleware(
             allow_origins=list(access.origins),
             allow_methods=["GET", "POST"],
             allow_headers=["Authorization", "Content-Type", "X-API-Key"],
-            expose_headers=["Retry-After"],
+            expose_headers=["Retry-After", "Content-Disposition"],
         )
 
 
-def _add_translation(app: FastAPI, service: Service, *, show_examples: bool) -> None:
+def _add_translation(
+    app: FastAPI, service: Service, documents: Documents, *, show_examples: bool
+) -> None:
     limits = service.limits
     bounds = {
         "characters": limits.characters,
@@ -191,9 +197,10 @@ def _add_translation(app: FastAPI, service: Service, *, show_examples: bool) -> 
     )
     async def list_models() -> Response:
         """List the served models and the limits of requests."""
-        described = [model.to_json() for model in service.models.values()]
+        further: dict[str, Any] = {"documents": documents.to_json()}
         if not show_examples:
-            described = [{**model, "examples": []} for model in described]
+            further["examples"] = []
+        described = [{**model.to_json(), **further} for model in service.models.values()]
         return json_response({"models": described, "limits": bounds})
 
 

@@ -59,6 +59,7 @@ class Client:
     requests: int = 0  # in progress
     sentences: int = 0  # waiting or being searched
     inspections: int = 0  # likewise
+    documents: int = 0  # in progress
 
 
 class Admission:

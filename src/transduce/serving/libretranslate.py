@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from transduce.documents.formats import extensions
 from transduce.serving.detection import AUTO, detect_source, detected_languages, to_json
 from transduce.serving.forms import read_fields
 from transduce.serving.html_texts import translate_html
@@ -21,6 +22,8 @@ from transduce.serving.problems import SHOWN, Problem, describe, json_response
 from transduce.serving.requests import run_while_connected
 from transduce.serving.service import Service, in_background, search_config
 
+LIBRE = "LibreTranslate"  # a section of the API's description
+NEED_COLUMNS = {".csv", ".tsv"}  # which LibreTranslate's clients cannot give
 FRONTEND_TIMEOUT = 500  # milliseconds after the last keystroke: LibreTranslate's default
 
 R = TypeVar("R", bound=LibreFields)
@@ -94,8 +97,12 @@ def frontend_settings(
         "keyRequired": needs_key,
         "charLimit": limits.characters,
         "frontendTimeout": FRONTEND_TIMEOUT,
-        "filesTranslation": False,
-        "supportedFilesFormat": [],
+        "filesTranslation": bool(limits.document_bytes),
+        "supportedFilesFormat": [
+            extension
+            for extension in (extensions() if limits.document_bytes else ())
+            if extension not in NEED_COLUMNS
+        ],
         "suggestions": False,
         "language": {
             "source": {"code": AUTO, "name": "Auto Detect"},

@@ -59,6 +59,21 @@ class LibreRequest(LibreFields):
     ] = 0
 
 
+class LibreFileRequest(BaseModel):
+    """A document to translate, as LibreTranslate takes it; other fields are ignored."""
+
+    file: str = Field(description="the document", json_schema_extra={"format": "binary"})
+    source: str = Field(description="source language; auto: of the only model for this target")
+    target: str = Field(description="target language")
+    api_key: str | None = Field(None, description="the key, if one is needed and no header has it")
+
+
+class LibreFileAnswer(BaseModel):
+    """A translated document."""
+
+    translatedFileUrl: str = Field(description="where to download it")  # noqa: N815
+
+
 class DetectRequest(LibreFields):
     """A text whose language is wanted."""
 

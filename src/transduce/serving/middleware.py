@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from transduce.serving.access import Access
 from transduce.serving.clients import Admission, Clients
 from transduce.serving.connections import IdleConnections
+from transduce.serving.downloads import DOWNLOADS
 from transduce.serving.keys import key_in
 from transduce.serving.limits import Limits
 from transduce.serving.logs import log_error, log_request
@@ -39,7 +40,8 @@ HEADERS = [
 # For answers that are not files: they may contain a text.
 NO_STORE = (b"cache-control", b"no-store")
 HEALTH = "/health"  # needs no key and has no rate limit
-KEY_IN_BODY = {"/translate", "/detect"}  # LibreTranslate's clients send theirs as a parameter
+# LibreTranslate's clients send theirs as a parameter.
+KEY_IN_BODY = {"/translate", "/detect", "/translate_file"}
 DRAINED, DRAINING = 16 * 2**20, 2.0  # at most these bytes and seconds of a refused body are read
 ADMISSION = "transduce.admission"  # key in the scope
 
@@ -164,7 +166,7 @@ class ServiceMiddleware:
             seconds = time.perf_counter() - start
             self.metrics.count_request(self._name(scope), exchange.status, seconds)
             if self.access.log_requests:
-                log_request(scope["method"], scope["path"], exchange.status, seconds)
+                log_request(scope["method"], shown_path(scope), exchange.status, seconds)
 
     async def _answer(self, scope: Scope, exchange: Exchange, admission: Admission) -> None:
         self.origins.check(scope)
@@ -185,7 +187,8 @@ class ServiceMiddleware:
         if self.connections.requests > self.limits.connections:
             raise retry_later(503, f"{self.limits.connections:,} requests are in progress", 1)
         key = None if self.access.keys is None else key_in(scope["headers"])
-        admission.admit(key, free=path in self.free or (key is None and path in KEY_IN_BODY))
+        free = path in self.free or path.startswith(DOWNLOADS)
+        admission.admit(key, free=free or (key is None and path in KEY_IN_BODY))
 
     def _problem(self, scope: Scope, error: Exception) -> Problem:
         """Return the answer for an error; the details of an unexpected one are only logged."""
@@ -195,7 +198,14 @@ class ServiceMiddleware:
         return Problem(500, "internal error of the service: see its log")
 
     def _name(self, scope: Scope) -> str:
-        return scope["path"] if scope["path"] in self.paths else "other"
+        path = shown_path(scope)
+        return path if path in self.paths or path == DOWNLOADS else "other"
+
+
+def shown_path(scope: Scope) -> str:
+    """Return the path without the secret id of a file."""
+    path: str = scope["path"]
+    return DOWNLOADS if path.startswith(DOWNLOADS) else path
 
 
 def admission_of(request: Request) -> Admission:

@@ -31,26 +31,30 @@ def require_type(request: Request, *expected: str) -> None:
         raise Problem(415, f"Content-Type = {name}: expected {' or '.join(expected)}")
 
 
-async def read_body(request: Request, limits: Limits) -> bytes:
-    """Receive a body within the limits on size and time."""
+async def read_body(
+    request: Request, limits: Limits, *, size: int | None = None, seconds: float | None = None
+) -> bytes:
+    """Receive a body within the limits on size and time, or within other ones."""
+    size = limits.body if size is None else size
+    seconds = limits.receiving if seconds is None else seconds
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length) > limits.body:
-        raise _too_large(limits)
+    if length.isdecimal() and int(length) > size:
+        raise _too_large(size)
     body = bytearray()
     try:
-        async with asyncio.timeout(limits.receiving):
+        async with asyncio.timeout(seconds):
             while True:
                 message = await request.receive()
                 if message["type"] == "http.disconnect":
                     raise Problem(CLIENT_CLOSED, "the client has disconnected")
                 body += message.get("body", b"")
-                if len(body) > limits.body:
-                    raise _too_large(limits)
+                if len(body) > size:
+                    raise _too_large(size)
                 if not message.get("more_body", False):
                     return bytes(body)
     except TimeoutError:
         raise Problem(
-            408, f"the body did not arrive within {limits.receiving:g} seconds: send it again"
+            408, f"the body did not arrive within {seconds:g} seconds: send it again"
         ) from None
 
 
@@ -96,5 +100,5 @@ async def _disconnect(request: Request) -> None:
         pass
 
 
-def _too_large(limits: Limits) -> Problem:
-    return Problem(413, f"the body is too large: at most {limits.body:,} bytes are accepted")
+def _too_large(size: int) -> Problem:
+    return Problem(413, f"the body is too large: at most {size:,} bytes are accepted")

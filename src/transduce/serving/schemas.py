@@ -93,6 +93,15 @@ class TranslateRequest(TextOptions):
     tag: str | None = Field(None, description="tag of a corpus that the model was trained on")
 
 
+class DocumentRequest(TextOptions):
+    """A document to translate."""
+
+    file: str = Field(description="the document", json_schema_extra={"format": "binary"})
+    model: str | None = Field(None, description="name of a model; default: the first one served")
+    columns: str = Field("", description="of CSV and TSV: the columns to translate; a,b")
+    keys: str = Field("", description="of JSON: translate only what is below these keys; a,b")
+
+
 class Candidate(BaseModel):
     """One translation of a sentence."""
 
@@ -140,6 +149,30 @@ class TranslateAnswer(BaseModel):
     text: str = Field(description="the best translation, line by line")
     milliseconds: float
     paragraphs: list[Paragraph] = Field(description="one per line")
+
+
+class Remark(BaseModel):
+    """A text of a document whose translation is worth a look."""
+
+    where: str = Field(description="such as paragraph 3 of document, or line 12")
+    source: str
+    text: str = Field(description="its translation")
+    terms: list[UsedTerm] = Field(description="terms whose translation it lacks")
+    flags: list[GuardFlag]
+
+
+class DocumentAnswer(BaseModel):
+    """A translated document."""
+
+    model: str
+    name: str = Field(description="file name of the translation")
+    url: str = Field(description="where to download it, for half an hour")
+    bytes: int
+    texts: int
+    characters: int
+    milliseconds: float
+    not_translated: list[str] = Field(description="such as 2 tracked deletion(s)")
+    remarks: list[Remark]
 
 
 class InspectRequest(StrictRequest):
@@ -207,6 +240,13 @@ class ModelSearch(BaseModel):
     nbest: int
 
 
+class Documents(BaseModel):
+    """The documents that can be translated."""
+
+    extensions: list[str] = Field(description="such as .docx")
+    max_bytes: int
+
+
 class Model(BaseModel):
     """A served model."""
 
@@ -223,6 +263,7 @@ class Model(BaseModel):
     search: ModelSearch
     examples: list[str] = Field(description="short sentences of its validation set")
     glossaries: list[str] = Field(description="names of the glossaries that requests may use")
+    documents: Documents | None = Field(description="null: no documents are accepted")
 
 
 class Bounds(BaseModel):

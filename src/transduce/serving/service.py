@@ -183,19 +183,22 @@ class Service:
 
     def check_content(self, texts: Sequence[str]) -> None:
         """Refuse texts that are too long or invalid; log the others if texts are logged."""
-        count = sum(map(len, texts))
-        if count > self.limits.characters:
-            raise Problem(
-                413,
-                f"the text has {count:,} characters: at most {self.limits.characters:,} are "
-                "accepted at once; send it in parts",
-            )
+        self.check_length(sum(map(len, texts)))
         for text in texts:
             if "\0" in text:
                 raise Problem(400, "the text has a NUL character: remove it")
             encoded(text)
             if self.log_texts:
                 log_text(text)
+
+    def check_length(self, count: int) -> None:
+        """Refuse too many characters."""
+        if count > self.limits.characters:
+            raise Problem(
+                413,
+                f"the text has {count:,} characters: at most {self.limits.characters:,} are "
+                "accepted at once; send it in parts",
+            )
 
     def _count_batch(self, name: str, sentences: int, seconds: float) -> None:
         self.metrics.count_batch(name, sentences, seconds)
