@@ -54,6 +54,11 @@ def test_the_page_asks_once_for_the_key_and_works_by_keyboard(
         expect(page.locator("#from")).to_have_text("English")
         page.locator("#text").fill("a dog.")
         expect(page.locator("#translation")).to_have_text("a dog.")
+        document = {"name": "hotel.txt", "mimeType": "text/plain", "buffer": b"a dog."}
+        page.locator("#document-file").set_input_files([document])
+        with page.expect_download() as download:
+            page.get_by_role("link", name="Download").click()  # without the key
+        assert Path(download.value.path()).read_text(encoding="utf-8") == "a dog."
         page.goto(f"{site}/runs")
         expect(page.locator(".run-name")).to_have_text("tiny")
         page.reload()
