@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 
-from serving import error, post, scripted
+from serving import Scripted, ask, error, post, scripted
 from transduce.serving.app import create_app
 from transduce.serving.models import ServedModel
 from transduce.text import identification
@@ -33,6 +33,11 @@ def app(tiny_run: Path) -> FastAPI:
     """A service from English to German and French, and from German and French to English."""
     pairs = [("en", "de"), ("en", "fr"), ("de", "en"), ("fr", "en")]
     return create_app([model_of(tiny_run, *pair) for pair in pairs])
+
+
+def engines(app: FastAPI) -> dict[str, Scripted]:
+    models = app.state.service.models
+    return {name: model.translator.engine for name, model in models.items()}
 
 
 @pytest.fixture
@@ -77,6 +82,19 @@ def test_auto_takes_the_model_for_the_detected_language(app: FastAPI, text: str,
     html = f'<p lang="en" title="the dogs and the cats are in the house">{text}</p>'
     answer = post(app, "/translate", {"q": html, "format": "html", **fields}).json()
     assert answer["detectedLanguage"]["language"] == code
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("Drei Katzen schlafen auf dem Sofa.", "de"), ("Trois chats dorment sur le canapé.", "fr")],
+)
+def test_the_language_of_a_document_is_detected(app: FastAPI, text: str, code: str) -> None:
+    files = {"file": ("story.md", f"# {text}\n\n{text}\n".encode())}
+    fields = {"source": "auto", "target": "en"}
+    before = {name: len(engine.batches) for name, engine in engines(app).items()}
+    assert ask(app, "POST", "/translate_file", data=fields, files=files).status_code == 200
+    used = {name for name, engine in engines(app).items() if len(engine.batches) > before[name]}
+    assert used == {f"{code}-en"}
 
 
 def test_auto_translates_from_a_source_language_of_the_target(app: FastAPI) -> None:

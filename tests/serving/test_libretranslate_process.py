@@ -101,6 +101,19 @@ def test_the_source_language_is_detected(curl: Curl, runs: list[Path]) -> None:
         assert (status, answer[0]["language"]) == (200, "de")
 
 
+@pytest.mark.parametrize("source", ["en", "auto"])
+def test_a_document_is_translated_and_downloaded(
+    curl: Curl, best: str, tmp_path: Path, source: str
+) -> None:
+    document = tmp_path / "note.md"
+    document.write_text(f"# {ENGLISH}\n", encoding="utf-8")
+    fields = {"source": source, "target": "de", "api_key": KEY, "file": f"@{document}"}
+    form = (word for name, value in fields.items() for word in ("-F", f"{name}={value}"))
+    status, answer = curl("/translate_file", *form)
+    assert (status, list(answer)) == (200, ["translatedFileUrl"])
+    assert curl(answer["translatedFileUrl"]) == (200, f"# {best.strip()}\n")
+
+
 def test_languages_and_settings_need_no_key(curl: Curl) -> None:
     assert curl("/languages") == (
         200,
@@ -111,6 +124,7 @@ def test_languages_and_settings_need_no_key(curl: Curl) -> None:
     )
     status, settings = curl("/frontend/settings")
     assert (status, settings["keyRequired"], settings["suggestions"]) == (200, True, False)
+    assert {".docx", ".html", ".md"} <= set(settings["supportedFilesFormat"])
     assert curl("/health") == (200, {"status": "ok"})
 
 

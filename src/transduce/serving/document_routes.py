@@ -8,7 +8,8 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from pydantic import ValidationError
 
-from transduce.serving.documents import Documents, Translated, document_options
+from transduce.serving.detection import AUTO, detect_source
+from transduce.serving.documents import Documents, Place, Translated, document_options
 from transduce.serving.downloads import DOWNLOADS
 from transduce.serving.forms import MULTIPART, Upload, read_form
 from transduce.serving.glossaries import make_preparation
@@ -71,11 +72,8 @@ def add_documents(
                 parameters = LibreFileRequest.model_validate({**values, "file": upload.name})
             except ValidationError as error:
                 raise Problem(400, describe(error, LibreFileRequest)) from None
-            model = find_model(service.models.values(), parameters.source, parameters.target)
-            options = document_options(model, service.limits)
-            work = documents.translate(
-                place, model, upload, options, model.translator.config.search
-            )
+            pair = (parameters.source, parameters.target)
+            work = _libre_translation(documents, place, upload, *pair)
             translated = await run_while_connected(request, work, service.limits.timeout)
         path = documents.downloads.add(translated.file)
         return json_response({"translatedFileUrl": _absolute(request, path)})
@@ -92,6 +90,21 @@ def add_documents(
     async def download(identifier: str) -> Response:
         """Return a translated document. Its address is secret, and needs no key."""
         return documents.downloads.find(identifier).response()
+
+
+async def _libre_translation(
+    documents: Documents, place: Place, upload: Upload, source: str, target: str
+) -> Translated:
+    """Translate a document with the model for its languages."""
+    models, limits = [*documents.service.models.values()], documents.limits
+    fitting = [model for model in models if model.languages[1] == target]
+    if source == AUTO and len({model.languages[0] for model in fitting}) > 1:
+        texts = await documents.texts(place, upload, document_options(fitting[0], limits))
+        detected = await detect_source(texts, models, target, html=False)
+        source = detected.language if detected else AUTO
+    model = find_model(models, source, target)
+    options = document_options(model, limits)
+    return await documents.translate(place, model, upload, options, model.translator.config.search)
 
 
 def _parsed(fields: dict[str, list[str]], files: list[Upload]) -> tuple[DocumentRequest, Upload]:

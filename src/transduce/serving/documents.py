@@ -123,6 +123,12 @@ class Documents:
         finally:
             place.leave()
 
+    async def texts(self, place: Place, upload: Upload, options: DocumentOptions) -> list[str]:
+        """Return the texts of a document."""
+        reading = partial(self._read, upload, self._format(upload), options)
+        document = await self._in_thread(place, reading)
+        return [inline_text(unit.source) for unit in document.units]
+
     async def translate(
         self,
         place: Place,
