@@ -78,13 +78,17 @@ def add_documents(
         path = documents.downloads.add(translated.file)
         return json_response({"translatedFileUrl": _absolute(request, path)})
 
+    _add_downloads(app, documents, {status: refusals[status] for status in (403, 404, 429)})
+
+
+def _add_downloads(app: FastAPI, documents: Documents, refusals: Responses) -> None:
     @app.get(
         DOWNLOADS + "{identifier}",
         tags=["translation"],
         response_class=Response,
         responses={
             200: {"description": "The file.", "content": {"application/octet-stream": {}}},
-            **{status: refusals[status] for status in (403, 404, 429)},
+            **refusals,
         },
     )
     async def download(identifier: str) -> Response:
