@@ -58,7 +58,8 @@ TABLE = {
     "bench": "batching checkpoints config corpus errors evaluation interop.export model "
     "model.positions presets runs subwords system text training translation",
     "experiments": "batching bench checkpoints config corpus datasets errors evaluation inspection "
-    "model pages parsing presets runs settings subwords system text training translation",
+    "model pages parsing presets recipes runs settings subwords system text training translation "
+    "workflows",
 }
 UNRESTRICTED = {"", "cli", "__main__", "interop"}  # "": transduce itself; interop is only a name
 
@@ -245,7 +246,7 @@ def test_importing_transduce_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *("", "train", "distill", "translate", "serve", "score", "info", "plot", "bench"),
+        *("", "train", "sweep", "distill", "translate", "serve", "score", "info", "plot", "bench"),
         *("settings", "demo", "watch", "export", "import", "convert", "look", "recipes"),
         *(
             "data list",

@@ -27,6 +27,7 @@ QUICK = {
     "train": ["--steps", "2", *TEXTS],
     "train --from": ["--steps", "2", "--device", "cpu", *options(FEW)],
     "train --recipe": ["--steps", "2", *TEXTS],
+    "sweep": ["--steps", "2", "--device", "cpu"],
     "distill": ["--steps", "2", *TEXTS],
     "demo": ["--time", "2s", "--pairs", "1000"],
     "average": ["--last", "1"],  # so short a run has one checkpoint

@@ -41,6 +41,7 @@ from transduce.cli import (
     score,
     serve,
     settings,
+    sweep,
     train,
     translate,
     watch,
@@ -61,7 +62,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 COMMANDS = (
-    *(demo, train, distill, translate, serve, parse, score, average),
+    *(demo, train, sweep, distill, translate, serve, parse, score, average),
     *(settings, info, look, plot, watch, export, import_, convert),
 )
 add_commands(app, *COMMANDS)

@@ -6,6 +6,7 @@
     [[corpus]]      further texts: source and target (files) or dataset; weight, tag, name, valid
     [train]         preset, steps, epochs, time, seed, batch
     [settings]      settings, as for --set
+    [sweep]         lists of values of settings, and seeds: what `transduce sweep` trains
     [evaluate]      beam, alpha, paper, confidence: how the test set is translated and scored
 
 File paths are relative to the recipe.
@@ -22,6 +23,7 @@ from transduce import config as configuration
 from transduce.config import SearchConfig
 from transduce.errors import BadInput, BadSetting, did_you_mean
 from transduce.presets import find_preset
+from transduce.recipes.grid import Grid, parse_table
 from transduce.settings.aliases import ALIASES
 from transduce.system.formatting import parse_duration
 from transduce.text.corpora import CorpusText, with_names
@@ -87,6 +89,7 @@ class Recipe:
     preset: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     evaluate: EvaluationSettings = field(default_factory=EvaluationSettings)
+    sweep: Grid = field(default_factory=Grid)
 
     @property
     def tables(self) -> dict[str, Any]:
@@ -171,7 +174,7 @@ def parse(text: str, name: str, folder: Path = Path()) -> Recipe:
 
 def _recipe(whole: dict[str, Any], text: str, name: str, folder: Path) -> Recipe:
     """Check each table, then all settings together."""
-    tables = ("data", "train", "settings", "evaluate")
+    tables = ("data", "train", "settings", "sweep", "evaluate")
     _refuse_unknown(whole, ["about", *tables, "corpus"], "a recipe has no table or key")
     for table in tables:
         if not isinstance(whole.get(table, {}), dict):
@@ -199,6 +202,7 @@ def _recipe(whole: dict[str, Any], text: str, name: str, folder: Path) -> Recipe
         preset=preset,
         settings=settings,
         evaluate=_evaluate(whole.get("evaluate", {})),
+        sweep=parse_table(whole.get("sweep", {})),
     )
 
 

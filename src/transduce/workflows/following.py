@@ -21,7 +21,7 @@ from transduce.training.train import Plan, Texts, train_on
 from transduce.workflows.evaluation import Evaluation, evaluate
 
 # Parts of a recipe that may change when a run is resumed, because they do not change the model.
-ALSO_MAY_CHANGE = frozenset({"about", "evaluate", "train.time"})
+ALSO_MAY_CHANGE = frozenset({"about", "evaluate", "sweep", "train.time"})
 
 
 def follow(
