@@ -15,7 +15,15 @@ PAGES = {
     "notebooks/first-translator.ipynb": "notebook.md",
 }
 # Suffixes and languages of code files, which get a page if another page links to them.
-CODE = {".py": "python", ".toml": "toml", ".yml": "yaml", ".yaml": "yaml", ".sh": "bash"}
+CODE = {
+    ".py": "python",
+    ".toml": "toml",
+    ".yml": "yaml",
+    ".yaml": "yaml",
+    ".sh": "bash",
+    ".conf": "nginx",
+    ".service": "ini",
+}
 NOT_SEARCHED = "---\nsearch:\n  exclude: true\nhide:\n  - toc\n---\n\n"
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[\w.-]+)?(?=\))")
 
