@@ -1,7 +1,9 @@
 """Formats are recognised; documents and folders are translated and written."""
 
+import contextlib
 import dataclasses
 import importlib.util
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -187,3 +189,20 @@ def test_nothing_is_written_when_a_document_fails(tmp_path: Path) -> None:
             plan([path], str(out), ("en", "de")), fail, OPTIONS, write=print, say=print
         )
     assert sorted(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "end"),
+    [
+        ("po", 'msgid "a"\nmsgstr ""\n', "x"),
+        ("tmx", '<tmx><body><tu><tuv xml:lang="en"><seg>a', "b</seg></tuv></tu></body></tmx>"),
+        ("html", "<p>a", "b</p>"),
+        ("html", "<p>", "b</p>"),
+    ],
+)
+def test_long_white_space_is_read_in_linear_time(name: str, begin: str, end: str) -> None:
+    """A quadratic expression would take hours for a million spaces."""
+    started = time.process_time()
+    with contextlib.suppress(BadInput):
+        read_document(f"{begin}{' ' * 1_000_000}{end}".encode(), "it", FORMATS[name], OPTIONS)
+    assert time.process_time() - started < 5

@@ -18,6 +18,7 @@ KINDS = {
     "nonfinite": "NaN, infinite and exploding losses and gradients",
     "fuzz": "coverage-guided fuzzing of every reader",
     "documents": "200 documents of all formats, translated and read again",
+    "spoiled": "500 damaged, hostile and misnamed documents",
     "overload": "the service at twice its capacity",
 }
 

@@ -49,6 +49,7 @@ def by_model(
     for made in documents(count, seed, size):
         _add(tally, total, made, translate, exact=False)
     tally.figures["codes that left the element around them"] = f"{total.moved:,}"
+    tally.figures["texts for which the model wrote nothing"] = f"{total.emptied:,}"
     return _with_figures(tally, total)
 
 
@@ -62,6 +63,7 @@ def _add(tally: Tally, total: Verdict, made: Made, translate: Translate, *, exac
     total.spans += verdict.spans
     total.broken_spans += verdict.broken_spans
     total.moved += verdict.moved
+    total.emptied += verdict.emptied
     if verdict.faults:
         tally.fail(f"{made.name} (seed {tally.seed}): {'; '.join(verdict.faults[:SHOWN])}")
     else:

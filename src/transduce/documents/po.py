@@ -43,8 +43,9 @@ PLURAL_FORMS = {
     "sl": "nplurals=4; plural=(n%100==1 ? 0 : n%100==2 ? 1 : n%100==3 || n%100==4 ? 2 : 3);",
 }
 LINE = re.compile(
-    r"[ \t]*(?:(?P<comment>#[^\n]*)|(?P<keyword>msgctxt|msgid_plural|msgid|msgstr(?:\[\d{1,2}\])?)?"
-    r'[ \t]*"(?P<text>(?:[^"\\\n]|\\.)*+)"[ \t]*|)(?:\n|\Z)'
+    r"[ \t]*+(?:(?P<comment>#[^\n]*)|"
+    r"(?P<keyword>msgctxt|msgid_plural|msgid|msgstr(?:\[\d{1,2}\])?)?"
+    r'[ \t]*+"(?P<text>(?:[^"\\\n]|\\.)*+)"[ \t]*+|)(?:\n|\Z)'
 )
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|(.))")

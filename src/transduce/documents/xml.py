@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-INDENTATION = re.compile(r"[ \t]*\n\s*")
+INDENTATION = re.compile(r"(?<![ \t])[ \t]*+\n\s*")
 MAX_DEPTH = 50  # of nested inline elements; deeper ones are single tags
 # What is before the root element, in a file that libxml2 has accepted.
 PROLOGUE = re.compile(

@@ -95,7 +95,9 @@ def read_json(data: bytes, *, translated: bool) -> Reading:
     reading = Reading()
     text = data.decode("utf-8-sig")
     reading.frame += [str(data[:3] == b"\xef\xbb\xbf"), STRING.sub('""', text)]
-    for number, line in enumerate(text.splitlines() if text.count("\n{") > 9 else [text]):
+    lines = text.splitlines()
+    has_lines = all(line.startswith("{") and line.endswith("}") for line in lines)
+    for number, line in enumerate(lines if has_lines else [text]):
         _read_value(reading, str(number), json.loads(line))
     return reading
 
