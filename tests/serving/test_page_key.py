@@ -54,8 +54,9 @@ def test_the_page_asks_once_for_the_key_and_works_by_keyboard(
         expect(page.locator("#from")).to_have_text("English")
         page.locator("#text").fill("a dog.")
         expect(page.locator("#translation")).to_have_text("a dog.")
-        document = {"name": "hotel.txt", "mimeType": "text/plain", "buffer": b"a dog."}
-        page.locator("#document-file").set_input_files([document])
+        page.locator("#document-file").set_input_files(
+            {"name": "hotel.txt", "mimeType": "text/plain", "buffer": b"a dog."}
+        )
         with page.expect_download() as download:
             page.get_by_role("link", name="Download").click()  # without the key
         assert Path(download.value.path()).read_text(encoding="utf-8") == "a dog."
