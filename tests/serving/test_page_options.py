@@ -62,6 +62,7 @@ def doubt_first(route: "Route") -> None:
     first = answer["paragraphs"][0]["segments"][0]
     first["flags"], first["terms"] = FLAGS, TERMS
     first["candidates"][0]["text"] = "Der Hund Hund Hund."
+    first["candidates"][2]["text"] = ""
     route.fulfill(json=answer)
 
 
@@ -164,6 +165,7 @@ def test_a_doubtful_translation_is_marked_with_its_reasons(
         assert paragraphs(translation)[0].startswith("Der Hund Hund Hund. ")  # without the mark
         assert page.evaluate(OVERFLOW) == 0
         page.locator("#text").press("Control+Home")
+        expect(page.locator("#candidates button").nth(2)).to_contain_text("no words")
         page.locator("#candidates button").nth(1).click()
         expect(page.locator("#remarks li")).to_have_count(0)  # the flags are those of the best
 

@@ -19,6 +19,7 @@ export function compared(candidate, best) {
 }
 
 function textOf(candidate, best) {
+  if (!candidate.text.trim()) return [html("i", {}, "no words")];
   const parts = candidate.text.split(/(\s+)/);
   const common = matches(parts, best.text.split(/(\s+)/));
   return parts.map((part, i) => {
