@@ -51,7 +51,7 @@ def test_a_target_of_many_sources_is_boilerplate() -> None:
     pairs = [(f"Sentence {letter * 3} here", footer) for letter in "abcdefghijklmnopqrstuvwxyz"]
     pairs += [(f"Yes {letter * 3}", "Ja.") for letter in "abcdefghijklmnopqrstuvwxyz"]
     found, _ = verdicts(pairs)
-    assert found == [""] * 20 + ["boilerplate"] * 6 + [""] * 26  # short targets repeat by chance
+    assert found == [""] * 10 + ["boilerplate"] * 16 + [""] * 26  # short targets repeat by chance
 
 
 def test_pairs_of_a_test_set_are_removed() -> None:

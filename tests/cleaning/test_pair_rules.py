@@ -121,6 +121,7 @@ def test_near_duplicates_have_the_same_key() -> None:
     assert first[8:] == second[8:]
     assert first[:8] != second[:8]
     assert first[8:16] != third[8:16]
+    assert keys("A street", "Eine Straße")[8:] == keys("A STREET", "EINE STRASSE")[8:]
     assert first[16:24] == side_key("On page 3: the HOTEL")
 
 

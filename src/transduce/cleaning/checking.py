@@ -37,6 +37,7 @@ LONG = 20  # characters: a text that hardly occurs twice by chance
 EXAMPLES = 5  # of each rule
 BIN, BINS = 10, 50  # histograms of lengths: characters, and their number
 RATIO_BINS = 60  # histogram of the ratio: 20 bins for each factor of 2, from 1/8 to 8 in all
+STOPS = (signal.SIGINT, signal.SIGTERM)
 KEPT = rule_number("")
 NAMES = [*MEANINGS, ""]
 
@@ -101,7 +102,7 @@ class Repeats:
     def __init__(self, settings: Settings, against: Iterable[str] = ()) -> None:
         self.rules, self.limits = settings.rules, settings.limits
         self.against = KeyTable()
-        for block in _blocks(against):
+        for block in blocks_of(against):
             self.against.add(_array(b"".join(map(side_key, block))))
         self.pairs, self.letters, self.sources, self.targets = (KeyTable() for _ in range(4))
         self.several_targets = 0
@@ -145,7 +146,7 @@ def check_pairs(
     keep), and the number of its first pair. `against` has the sides of texts to keep apart.
     """
     counts, repeats = Counts(), Repeats(settings, against)
-    with contextlib.closing(_checked(_blocks(pairs), settings, workers)) as results:
+    with contextlib.closing(_checked(blocks_of(pairs), settings, workers)) as results:
         for block, checked in results:
             verdicts = np.frombuffer(checked.verdicts, np.uint8).copy()
             long_sides = np.frombuffer(checked.long_sides, np.uint8)
@@ -173,7 +174,9 @@ def _checked(
     pool = ProcessPoolExecutor(workers, context, _start, (settings,))
     pending: deque[tuple[list[Pair], Future[Checked]]] = deque()
     try:
-        for block in itertools.chain([following], blocks):
+        with _stops_held():  # a process that is being started must get all that it reads
+            pending.append((following, pool.submit(_check_in_process, following)))
+        for block in blocks:
             pending.append((block, pool.submit(_check_in_process, block)))
             if len(pending) > 2 * workers + 1:
                 yield _result(*pending.popleft())
@@ -186,6 +189,19 @@ def _checked(
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _stops_held() -> Iterator[None]:
+    """Deliver Ctrl-C and SIGTERM after the block."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _result(block: list[Pair], future: "Future[Checked]") -> tuple[list[Pair], Checked]:
@@ -217,6 +233,8 @@ def _start(settings: Settings) -> None:
     """Prepare a process: Ctrl-C is for its parent, and it ends when the parent is killed."""
     global _rules  # noqa: PLW0603
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     parent = multiprocessing.parent_process()
 
     def end_with_parent() -> None:
@@ -233,7 +251,8 @@ def _check_in_process(block: Sequence[Pair]) -> Checked:
     return check_block(_rules, block)
 
 
-def _blocks(items: Iterable[Any]) -> Iterator[list[Any]]:
+def blocks_of(items: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yield lists of pairs or texts."""
     iterator = iter(items)
     while block := list(itertools.islice(iterator, BLOCK)):
         yield block

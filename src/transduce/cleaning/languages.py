@@ -45,7 +45,7 @@ class SideLanguage:
         return found >= MIN_FOREIGN and found > limit * letters
 
     def wrong_language(self, text: str, words: Sequence[str], letters: int) -> bool:
-        """Return whether a text, given with its lower-case words, is in another language."""
+        """Return whether a text, given with its words without case, is in another language."""
         if not self.known or self.alone or len(words) < MIN_WORDS or letters < MIN_LETTERS:
             return False
         found = set(words)

@@ -35,7 +35,7 @@ class Limits:
     max_words: int = 200  # of a side
     max_characters: int = 2_000  # of a side
     max_ratio: float = 2.0  # of the lengths of long sides, beyond what is usual
-    max_sources: int = 20  # of one target
+    max_sources: int = 10  # of one target
     min_letters: float = 0.35  # share of a side's characters, white space aside
     foreign_letters: float = 0.3  # share of a side's letters in foreign scripts
     language_probability: float = 0.6  # of another language

@@ -41,14 +41,14 @@ class PairText:
 
     source: str
     target: str
-    words: tuple[list[str], list[str]]  # in lower case, letters only
+    words: tuple[list[str], list[str]]  # without case (casefold), letters only
     letters: tuple[str, str]  # the words joined
 
     @classmethod
     def of(cls, source: str, target: str) -> Self:
         """Prepare a pair."""
         source, target = source.strip(), target.strip()
-        words = WORD.findall(source.lower()), WORD.findall(target.lower())
+        words = WORD.findall(source.casefold()), WORD.findall(target.casefold())
         return cls(source, target, words, ("".join(words[0]), "".join(words[1])))
 
     @property
@@ -160,7 +160,7 @@ def key(text: str) -> bytes:
 def side_key(text: str) -> bytes:
     """Return the hash of the letters of one side."""
     text = text.strip()
-    return key("".join(WORD.findall(text.lower())) or text)
+    return key("".join(WORD.findall(text.casefold())) or text)
 
 
 def rule_number(name: str) -> int:

@@ -2,19 +2,23 @@
 
 import itertools
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from transduce.cli import tables
 from transduce.cli.declaring import argument, flag, option, option_group
-from transduce.cli.options import without_none
+from transduce.cli.options import Device, without_none
 from transduce.errors import BadInput
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from transduce.cleaning.checking import Counts, Settings
     from transduce.cleaning.outputs import CleanFiles
+    from transduce.system.progress import Progress
 
 EXAMPLES_CHECK = """
 transduce data check train.en train.de --report report.html
@@ -25,6 +29,7 @@ EXAMPLES_CLEAN = """
 transduce data clean train.en train.de --out clean.en clean.de --removed removed.tsv
 transduce data clean crawl.en-de.tsv --out-tsv clean.tsv --against test.en --against test.de
 transduce data clean train.en train.de --out clean.en clean.de --without numbers,brackets
+transduce data clean crawl.tsv --out-tsv best.tsv --score en-de --reverse de-en --keep-best 0.8
 """
 
 SOURCE = "Source text, or one TSV, CSV, TMX or XLIFF file with both sides; - is standard input."
@@ -47,7 +52,7 @@ class RuleOptions:
     max_ratio: float | None = option(
         "How much longer than usual a long side may be for the other. Default: 2."
     )
-    max_sources: int | None = option("Different sources that a target may have. Default: 20.")
+    max_sources: int | None = option("Different sources that a target may have. Default: 10.")
     min_letters: float | None = option("Share of letters in a side. Default: 0.35.")
     foreign_letters: float | None = option(
         "Share of letters in a script that the language does not use. Default: 0.3."
@@ -72,18 +77,43 @@ class CheckOptions:
     workers: int | None = option("Processes. Default: the number of cores.", min=1)
 
 
+@option_group("Scores by models")
+class ScoreOptions:
+    """Trained models in both directions, and how much to keep."""
+
+    score: Path | None = option(
+        "A trained run from source to target: remove pairs that both models find unlikely.",
+        metavar="RUN",
+    )
+    reverse: Path | None = option("A trained run from target to source.", metavar="RUN")
+    keep_best: float | None = option(
+        "Share of the pairs that pass the rules to keep, by score, such as 0.8.", metavar="SHARE"
+    )
+    device: Device = "auto"
+
+    def check(self, source: Path) -> bool:
+        """Return whether to score; refuse incomplete options and standard input."""
+        given = [value is not None for value in (self.score, self.reverse, self.keep_best)]
+        if any(given) and not all(given):
+            raise BadInput("--score, --reverse and --keep-best go together: give all three")
+        if any(given) and not source.is_file():
+            raise BadInput("with --score the text is read twice: expected files")
+        return all(given)
+
+
 def check(
     source: Path = argument(SOURCE),
     target: Path | None = argument("Target text.", default=None),
     *,
     options: CheckOptions,
     rules: RuleOptions,
+    models: ScoreOptions,
 ) -> None:
     """Find bad pairs in parallel text: damaged, misaligned, untranslated, repeated, and more.
 
     Prints how many pairs break each rule, with examples. Nothing is changed.
     """
-    _run(source, target, options, rules, None)
+    _run(source, target, options, rules, models, None)
 
 
 def clean(
@@ -98,6 +128,7 @@ def clean(
     ),
     options: CheckOptions,
     rules: RuleOptions,
+    models: ScoreOptions,
 ) -> None:
     """Remove bad pairs from parallel text. The pairs that stay are not changed.
 
@@ -108,7 +139,7 @@ def clean(
     if (out is None) == (out_tsv is None):
         raise BadInput("expected the clean text as --out SOURCE TARGET or as --out-tsv FILE")
     paths = [*out] if out else [out_tsv] if out_tsv else []
-    _run(source, target, options, rules, CleanFiles(paths, removed))
+    _run(source, target, options, rules, models, CleanFiles(paths, removed))
 
 
 def _run(
@@ -116,6 +147,7 @@ def _run(
     target: Path | None,
     options: CheckOptions,
     rules: RuleOptions,
+    models: ScoreOptions,
     files: "CleanFiles | None",
 ) -> None:
     from transduce.cleaning import report
@@ -128,36 +160,54 @@ def _run(
 
     if options.report is not None:
         refuse_foreign_file(options.report, "--report")
-    settings = _settings(source, target, options.languages, rules)
+    scored = models.check(source)
+    settings = _settings(source, target, options.languages, rules, scored=scored)
     columns = _columns(options.columns)
     progress = console_progress()
     for note in _notes(settings):
         progress.say(note)
     name = " and ".join(display_name(path) for path in (source, target) if path is not None)
-    pairs = read_pairs(source, target, languages=settings.languages, columns=columns, raw=True)
-    sides = itertools.chain.from_iterable(map(_sides, rules.against or []))
-    workers = options.workers or cores()
-    with (
-        signals_as_interrupt("stopped: nothing was written"),
-        progress.track(f"checking {name}", None, "pairs") as advance,
-    ):
-        if files is None:
-            counts = check_pairs(pairs, settings, against=sides, workers=workers, advance=advance)
+
+    def read() -> Iterator[tuple[str, str]]:
+        languages = settings.languages
+        return read_pairs(source, target, languages=languages, columns=columns, raw=True)
+
+    how: dict[str, Any] = {
+        "against": itertools.chain.from_iterable(map(_sides, rules.against or [])),
+        "workers": options.workers or cores(),
+        "write": files and files.write,
+    }
+    with signals_as_interrupt("stopped: nothing was written"), files or nullcontext():
+        if scored:
+            counts = _scored(read, settings, models, progress, how)
         else:
-            with files:
-                counts = check_pairs(
-                    *(pairs, settings),
-                    against=sides,
-                    workers=workers,
-                    advance=advance,
-                    write=files.write,
-                )
+            with progress.track(f"checking {name}", None, "pairs") as advance:
+                counts = check_pairs(read(), settings, advance=advance, **how)
     if options.report is not None:
         write_text_file(options.report, report.to_html(name, settings, counts))
     if options.json:
         tables.print_json(report.to_json(name, settings, counts))
     else:
         _show(settings, counts)
+
+
+def _scored(
+    read: "Callable[[], Iterator[tuple[str, str]]]",
+    settings: "Settings",
+    models: ScoreOptions,
+    progress: "Progress",
+    how: dict[str, Any],
+) -> "Counts":
+    from transduce.cleaning.scoring import check_and_score, dual_scorer
+    from transduce.translation.translator import Translator
+
+    assert models.score is not None
+    assert models.reverse is not None
+    assert models.keep_best is not None
+    score = dual_scorer(
+        *(Translator.load(run, device=models.device) for run in (models.score, models.reverse))
+    )
+    return check_and_score(read, settings, score, models.keep_best, progress=progress, **how)
 
 
 def _show(settings: "Settings", counts: "Counts") -> None:
@@ -169,7 +219,12 @@ def _show(settings: "Settings", counts: "Counts") -> None:
 
 
 def _settings(
-    source: Path, target: Path | None, languages: str | None, options: RuleOptions
+    source: Path,
+    target: Path | None,
+    languages: str | None,
+    options: RuleOptions,
+    *,
+    scored: bool,
 ) -> "Settings":
     from transduce.cleaning.checking import Settings
     from transduce.cleaning.limits import Limits, chosen_rules
@@ -182,6 +237,7 @@ def _settings(
         limits=Limits(**without_none(**limits)),
         languages=find_languages(source, target, languages),
         library=is_available(),
+        scored=scored,
     )
 
 
