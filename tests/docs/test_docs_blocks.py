@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from conftest import LEARNT, CommandLine, threads_kept, tiny_pairs, write_pairs
 from doc_reader import FEW, SMALL, Reader
+from three_languages import write_two_pairs
 
 import transduce
 from doc_blocks import ELSEWHERE, PAGES, ROOT, RUN, SHOWN, Block, blocks, stages
@@ -65,6 +66,7 @@ def folder(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for stem in ("train", "val", "test", "law", "begin", "book", "a", "b"):
         write_pairs(tmp_path, stem, tiny_pairs(300 if stem in ("train", "law") else 3))
     (tmp_path / "book.de").unlink()  # a page writes it, and nothing is overwritten
+    write_two_pairs(tmp_path, 60)
     pairs = tiny_pairs(300)
     (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs), encoding="utf-8")
     (tmp_path / "begin.de").write_text("der\nder\nder\n", encoding="utf-8")

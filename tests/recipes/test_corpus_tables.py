@@ -11,7 +11,7 @@ from transduce.corpus.token_files import open_corpus
 from transduce.datasets import DataFiles
 from transduce.errors import BadInput, TransduceError
 from transduce.recipes.data import check_data, fetch_data
-from transduce.recipes.recipe import CorpusTable, parse
+from transduce.recipes.recipe import CorpusTable, Data, parse
 from transduce.runs.folder import RunConfig
 from transduce.system.progress import Silent
 from transduce.text.corpora import with_names
@@ -117,52 +117,33 @@ def test_a_data_set_without_validation_text_may_be_beside_a_corpus_with_it() -> 
     assert parse(tables, "mine").data.corpora[0].valid == (Path("b"), None)
 
 
-@pytest.mark.parametrize(
-    ("tables", "problem"),
-    [
-        (
-            '[data]\nname = "multi30k-en-de"\n[[corpus]]\ndataset = "iwslt14-de-en"',
-            "of the data set iwslt14-de-en are de-en, but those of the data set multi30k-en-de are",
-        ),
-        (
-            '[data]\nname = "multi30k-en-de"\n[[corpus]]\ndataset = "multi30k-en-fr"',
-            "the languages of the data set multi30k-en-fr are en-fr",
-        ),
-        (
-            '[[corpus]]\ndataset = "iwslt17-de-en"\n[[corpus]]\ndataset = "multi30k-en-de"',
-            "the languages of the data set multi30k-en-de are en-de",
-        ),
-        (
-            '[data]\nsource = "a.tsv"\nlanguages = "en-de"\n[[corpus]]\ndataset = "iwslt14-de-en"',
-            "the languages of [data] are en-de, but those of the data set iwslt14-de-en are de-en",
-        ),
-        (
-            '[data]\nname = "pocket"\n[[corpus]]\nsource = "a.de"\ntarget = "a.en"',
-            "the languages of a.de and a.en are de-en, but those of the data set pocket are en-de",
-        ),
-    ],
-)
-def test_a_corpus_in_other_languages_is_refused_before_the_download(
-    tables: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_files_in_the_opposite_direction_are_refused_before_the_download(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """They are read in the languages of the data set, unless they state their own."""
     monkeypatch.chdir(tmp_path)
-    for name in ("a.tsv", "a.de", "a.en"):
+    for name in ("a.de", "a.en"):
         Path(name).touch()
+    tables = '[data]\nname = "pocket"\n[[corpus]]\nsource = "a.de"\ntarget = "a.en"\n'
     with pytest.raises(BadInput) as error:
         check_data(parse(tables, "mine").data, None)
-    assert problem in str(error.value)
+    assert "the languages of a.de and a.en are de-en, but those of the data set" in str(error.value)
+    assert 'add languages = "de-en" to [[corpus]]' in str(error.value)
+    check_data(parse(f'{tables}languages = "de-en"', "mine").data, None)
 
 
 @pytest.mark.parametrize(
     "tables",
     [
         '[data]\nname = "pocket"\n[[corpus]]\ndataset = "multi30k-en-de"',
+        '[data]\nname = "multi30k-en-de"\n[[corpus]]\ndataset = "multi30k-en-fr"',
+        '[[corpus]]\ndataset = "iwslt17-de-en"\n[[corpus]]\ndataset = "multi30k-en-de"',
         '[data]\nname = "pocket"\n[[corpus]]\nsource = "a.en"\ntarget = "a.de"',
         '[data]\nname = "pocket"\n[[corpus]]\nsource = "a.eng"\ntarget = "a.deu"',
         '[data]\nsource = "a.en"\nlanguages = "en-gsw"\n[[corpus]]\ndataset = "pocket"',
     ],
 )
-def test_corpora_in_the_same_languages_are_accepted(
+def test_corpora_in_the_same_languages_and_data_sets_in_others_are_accepted(
     tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -171,27 +152,34 @@ def test_corpora_in_the_same_languages_are_accepted(
     check_data(parse(tables, "mine").data, None)
 
 
-def fetched(monkeypatch: pytest.MonkeyPatch, languages: dict[str, str], tables: str) -> list[str]:
-    """Return the names of the corpora whose data sets have these languages."""
+def fetched(monkeypatch: pytest.MonkeyPatch, languages: dict[str, str], tables: str) -> Data:
+    """Return the data of a recipe whose data sets have these languages."""
 
     def get(name: str, out: Path, *, progress: Silent) -> DataFiles:
         first, second = languages[name].split("-")
         files = out / f"train.{first}", out / f"train.{second}"
-        return DataFiles(out, (first, second), files, None, None)
+        return DataFiles(out, (first, second), files, (out / "v.a", out / "v.b"), None)
 
     monkeypatch.setattr(data_sets, "get", get)
-    data = fetch_data(parse(tables, "mine").data, None, Silent())
+    return fetch_data(parse(tables, "mine").data, None, Silent())
+
+
+def names_of(data: Data) -> list[str]:
     return [corpus.name or "" for corpus in with_names(c.text() for c in data.corpora)]
 
 
-def test_languages_of_mtdata_are_compared_after_the_download(
+def test_data_sets_in_other_languages_keep_them_and_their_validation_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     languages = {"pocket": "en-de", "mtdata:x": "de-en", "mtdata:y": "en-de"}
     tables = '[data]\nname = "pocket"\n[[corpus]]\ndataset = "mtdata:{}"'
-    assert fetched(monkeypatch, languages, tables.format("y")) == ["mtdata-y"]
-    with pytest.raises(BadInput, match="the languages of the data set mtdata:x are de-en"):
-        fetched(monkeypatch, languages, tables.format("x"))
+    (same,) = fetched(monkeypatch, languages, tables.format("y")).corpora
+    assert (same.name, same.languages, same.valid) == ("mtdata-y", None, None)
+    (other,) = fetched(monkeypatch, languages, tables.format("x")).corpora
+    folder = Path("data/mtdata-x")
+    assert (other.languages, other.valid) == ("de-en", (folder / "v.a", folder / "v.b"))
+    stated = tables.format("x") + '\nlanguages = "de-en_GB"'
+    assert fetched(monkeypatch, languages, stated).corpora[0].languages == "de-en_GB"
 
 
 def test_corpora_of_data_sets_have_valid_and_different_names(
@@ -200,6 +188,6 @@ def test_corpora_of_data_sets_have_valid_and_different_names(
     long = "mtdata:Statmt-a_long_name_of_a_data_set-with_its_subset-2024.1-eng-deu"
     tables = "".join(f'[[corpus]]\ndataset = "{name}"\n' for name in (long, long, "pocket"))
     tables += '[[corpus]]\nsource = "a.tsv"\nname = "pocket"\n[[corpus]]\ndataset = "pocket"\n'
-    names = fetched(monkeypatch, {long: "en-de", "pocket": "en-de"}, tables)
+    names = names_of(fetched(monkeypatch, {long: "en-de", "pocket": "en-de"}, tables))
     stem = "mtdata-Statmt-a_long_name_of_a_data_set-with_its_subset-2024.1-eng-deu"
     assert names == [stem[:60], f"{stem[:52]}-2", "pocket-2", "pocket", "pocket-3"]

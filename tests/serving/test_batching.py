@@ -12,7 +12,8 @@ from serving import PATIENCE, Scripted, until
 from transduce.config import SearchConfig
 from transduce.serving.batching import Batcher
 from transduce.subwords import EOS
-from transduce.translation.translator import Translator, preparation
+from transduce.translation.segments import preparation
+from transduce.translation.translator import Translator
 from transduce.translation.types import Job
 
 PLAIN = SearchConfig()

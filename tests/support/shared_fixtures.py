@@ -79,3 +79,21 @@ def imported_model(opus_folder: Path, tmp_path_factory: pytest.TempPathFactory) 
 def opus_copy(opus_folder: Path, tmp_path: Path) -> Path:
     """A copy of the folder that a test may change."""
     return Path(shutil.copytree(opus_folder, tmp_path / "own"))
+
+
+@pytest.fixture(scope="session")
+def two_target_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that learned English to German and to French; tests do not change it."""
+    from conftest import LEARNT, threads_kept
+    from three_languages import write_two_pairs
+
+    from transduce.text.corpora import CorpusText
+    from transduce.training.train import train
+
+    folder = tmp_path_factory.mktemp("two-targets")
+    corpora = [CorpusText(path) for path in write_two_pairs(folder, 200)]
+    with threads_kept():
+        settings = LEARNT | {"vocabulary": "400", "validate_every": "150", "validate_bleu": "2"}
+        run = folder / "run"
+        train(corpora=corpora, out=run, preset="tiny", settings=settings, device="cpu")
+    return run

@@ -16,7 +16,7 @@ from transduce.corpus.token_files import open_corpus
 from transduce.model.transformer import Transformer
 from transduce.runs.folder import RunConfig, checkpoints
 from transduce.runs.metrics import Translated
-from transduce.training.validation import SHOWN, Validation, spread, translations
+from transduce.training.validation import SHOWN, Validation, chosen_sentences, spread, translations
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,8 @@ def test_samples_are_sentences_of_the_validation_set_and_their_translations(
     text = [path.read_text(encoding="utf-8").splitlines() for path in files]
     pairs = zip(sentences["source"], sentences["reference"], strict=True)
     assert set(pairs) <= set(zip(*text, strict=True))
-    last = translations(last_model(trained), open_corpus(trained / "corpus"), 4)
+    corpus = open_corpus(trained / "corpus")
+    last = translations(last_model(trained), corpus, chosen_sentences(corpus, 4))
     assert sentences == {"source": last.source, "reference": last.reference}
     assert validations[-1]["outputs"] == last.outputs
     without_bleu = train_small(files, tmp_path / "run", validate_bleu="0")

@@ -228,7 +228,8 @@ def test_a_run_whose_data_could_not_be_fetched_starts_with_the_same_command(
 def test_a_test_text_is_translated_line_by_line_without_splitting(tiny_run: Path) -> None:
     """Recorded scores must not depend on how lines are split into sentences."""
     lines = ["the dog sees a man. one bird likes the tree!"]
-    found = evaluation._translate(tiny_run, lines, recipe.EvaluationSettings(), "cpu", Silent())
+    settings = recipe.EvaluationSettings()
+    found = evaluation._translate(tiny_run, lines, settings, ("en", "de"), "cpu", Silent())
     translator = Translator.load(tiny_run, device="cpu")
     assert found == [text.text for text in translator.translate(lines, split=False)]
     assert found != [text.text for text in translator.translate(lines)]
@@ -269,10 +270,10 @@ def test_the_languages_of_a_resumed_run_come_from_its_own_folder(
     tiny_run: Path, tmp_path: Path
 ) -> None:
     """The run that it started from may be gone."""
-    assert following.known_languages(Plan(run=tmp_path / "run")) is None
-    assert following.known_languages(Plan(run=tiny_run)) is None, "trained from scratch"
+    assert following.known_pairs(Plan(run=tmp_path / "run")) == ()
+    assert following.known_pairs(Plan(run=tiny_run)) == (), "trained from scratch"
     run = tmp_path / "run"
     shutil.copytree(tiny_run, run)
     origin = Origin(run="gone", subwords="0", weights="step 1", sha256="0", more=0)
     dataclasses.replace(RunConfig.load(run), origin=origin).save(run)
-    assert following.known_languages(Plan(run=run, start=Start(Path("gone")))) == ("en", "de")
+    assert following.known_pairs(Plan(run=run, start=Start(Path("gone")))) == (("en", "de"),)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from transduce.cli.declaring import argument, flag, option, option_group
-from transduce.cli.options import Device, SettingOptions, TrainedRun, command
+from transduce.cli.options import Device, LanguageOptions, SettingOptions, TrainedRun, command
 
 EXAMPLES = """
 transduce distill runs/en-de train.en --out runs/student
@@ -42,6 +42,7 @@ def distill(
     teacher: TrainedRun,
     text: Path = argument("Text for the teacher to translate: a file (plain, gz, xz, zst)."),
     *,
+    languages: LanguageOptions,
     options: DistillOptions,
     settings: SettingOptions,
 ) -> None:
@@ -58,6 +59,8 @@ def distill(
         teacher,
         text,
         out=options.out,
+        to=languages.to,
+        source=languages.from_,
         pairs=options.with_,
         valid=options.valid,
         teacher_subwords=options.teacher_subwords,

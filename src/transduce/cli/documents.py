@@ -124,7 +124,7 @@ def _is_document(argument: str) -> bool:
 
 
 def translate(
-    run: Path,
+    languages: tuple[str, str],
     arguments: Sequence[str],
     choices: DocumentChoices,
     writing: "OutputOptions",
@@ -138,11 +138,9 @@ def translate(
     """
     from transduce.cli.bulk import Shard
     from transduce.cli.remarks import Remarks
-    from transduce.runs.folder import RunConfig
 
     shard = Shard.parse(writing.shard or "1/1")
     resume = writing.resume or writing.shard is not None
-    languages = RunConfig.load(run).languages
     document_options = choices.options(languages)
     planned = plan(
         [Path(argument) for argument in arguments],

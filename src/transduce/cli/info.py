@@ -55,7 +55,7 @@ def _rows(facts: dict[str, Any]) -> dict[str, str]:
     else:
         start = "an import" if facts["preset"] == "imported" else "fresh weights"
     return {
-        "languages": " to ".join(facts["languages"]),
+        "languages": ", ".join(" to ".join(pair) for pair in facts["pairs"]),
         "preset": facts["preset"],
         "model": f"{kind}N {depth}, d_model {model['d_model']}, d_ff {model['d_ff']}, "
         f"h {model['h']}, d_k {model['d_k']}, d_v {model['d_v']}, P_drop {model['P_drop']}"
@@ -119,6 +119,7 @@ def gather(run: Path) -> dict[str, Any]:
         "run": str(run),
         "task": config.task,
         "languages": list(config.languages),
+        "pairs": [list(pair) for pair in config.all_pairs],
         "preset": config.preset,
         "device": config.device,
         "parameters": parameters,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.declaring import argument, flag, option, option_group
-from transduce.cli.options import TrainedRun
+from transduce.cli.options import LanguageOptions, TrainedRun
 from transduce.errors import BadInput
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def look(
         f"first {SAMPLE} sentences of a text.",
         metavar="FILE",
     ),
+    languages: LanguageOptions,
     attention: AttentionOptions,
     picture: PictureOptions,
 ) -> None:
@@ -92,10 +93,10 @@ def look(
             raise BadInput("--find searches all layers and heads and draws nothing: use it alone")
         from transduce.cli.look_tables import print_heads
 
-        print_heads(run, find, SAMPLE, progress)
+        print_heads(run, languages, find, SAMPLE, progress)
     elif picture.out is not None:
         ending = _check_ending(picture.out, everything=everything)
-        inspection = _inspect(run, sentence, target)
+        inspection = _inspect(run, languages, sentence, target)
         if ending == ".html":
             _write_page(inspection, picture.out)
         else:
@@ -106,7 +107,7 @@ def look(
     else:
         from transduce.cli.look_tables import print_words
 
-        inspection = _inspect(run, sentence, target)
+        inspection = _inspect(run, languages, sentence, target)
         print_words(inspection, attention.kind, attention.layer, attention.head or [])
         progress.say("for a picture, the same with --out attention.png, .svg, .pdf or .html")
 
@@ -126,10 +127,13 @@ def _require_sentence(argument: str | None) -> None:
         )
 
 
-def _inspect(run: Path, sentence: str | None, target: str | None) -> "Inspection":
+def _inspect(
+    run: Path, languages: LanguageOptions, sentence: str | None, target: str | None
+) -> "Inspection":
     from transduce.inspection.inspector import Inspector
 
-    return Inspector.load(run).inspect(sentence or "", target)
+    inspector = Inspector.load(run).directed(to=languages.to, source=languages.from_)
+    return inspector.inspect(sentence or "", target)
 
 
 def _check_ending(out: Path, *, everything: bool) -> str:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from transduce.cli.options import command
+from transduce.cli.options import LanguageOptions, command
 from transduce.errors import BadInput, printable
 from transduce.inspection.head_jobs import BestHead, find
 from transduce.inspection.inspector import Inspection, Inspector
@@ -57,10 +57,12 @@ def _probabilities(inspection: Inspection) -> Iterator[str]:
             yield "  ".join(f"{piece} {probability:.0%}" for piece, probability in pieces)
 
 
-def print_heads(run: Path, file: str, most: int, progress: Progress) -> None:
+def print_heads(
+    run: Path, languages: LanguageOptions, file: str, most: int, progress: Progress
+) -> None:
     """Print the best head for each job, over the first sentences of a text."""
     lines = text.read_lines(file)
-    inspector = Inspector.load(run)
+    inspector = Inspector.load(run).directed(to=languages.to, source=languages.from_)
     sentences = [line for line in itertools.islice(lines, most) if inspector.fits(line)]
     if not sentences:
         raise BadInput(f"{text.display_name(file)} has no sentence that can be inspected")

@@ -4,13 +4,16 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from transduce.cli.declaring import option, option_group
 from transduce.errors import BadSetting
 from transduce.system.formatting import parse_duration
+
+if TYPE_CHECKING:
+    from transduce.runs.folder import RunConfig
 
 TrainedRun = Annotated[Path, typer.Argument(help="Run folder of a trained model.")]
 Set = Annotated[
@@ -27,6 +30,27 @@ Device = Annotated[
         rich_help_panel="Machine", help="Where to compute: auto, cpu, cuda, cuda:1 or mps."
     ),
 ]
+
+
+@option_group("Languages")
+class LanguageOptions:
+    """The direction, for models of several pairs of languages."""
+
+    to: str | None = option(
+        "Target language, of a model that translates to several.", metavar="LANGUAGE"
+    )
+    from_: str | None = option(
+        "Source language, for sentence splitting and checks. Default: unknown if the model has "
+        "several.",
+        "--from",
+        metavar="LANGUAGE",
+    )
+
+    def config(self, run: Path) -> "RunConfig":
+        """Return the configuration of a run with the chosen languages."""
+        from transduce.runs.folder import RunConfig
+
+        return RunConfig.load(run).directed(self.to, self.from_)
 
 
 @option_group("Machine")

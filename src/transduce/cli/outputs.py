@@ -9,7 +9,6 @@ from typing import IO
 
 from transduce.cli.lines import Form, Input
 from transduce.errors import BadInput
-from transduce.runs.folder import RunConfig
 from transduce.system.files import atomic_write
 from transduce.system.progress import Progress
 from transduce.text.compression import COMPRESSIONS
@@ -18,7 +17,7 @@ from transduce.translation.translation import Translation
 
 
 def output_paths(
-    out: str | None, inputs: Sequence[Input], run: Path, *, overwrite: bool
+    out: str | None, inputs: Sequence[Input], languages: tuple[str, str], *, overwrite: bool
 ) -> list[Path | None]:
     """Return the output file of each input; None is standard output.
 
@@ -30,7 +29,6 @@ def output_paths(
     if path.is_dir() or out.endswith(("/", "\\")) or len(inputs) > 1:
         if path.exists() and not path.is_dir():
             raise BadInput(f"--out {out} is a file: several inputs need a folder")
-        languages = RunConfig.load(run).languages
         paths = [path / _name(source, languages) for source in inputs]
     else:
         paths = [path]

@@ -173,7 +173,8 @@ def _load(
     models = []
     for name, run in zip(choose_names(runs, names), runs, strict=True):
         model = ServedModel.load(run, name, glossaries=loaded, **dataclasses.asdict(machine))
-        progress.say(f"{name}: {' to '.join(model.languages)}, {model.translator.engine.name}")
+        pairs = ", ".join(map(" to ".join, model.pairs))
+        progress.say(f"{name}: {pairs}, {model.translator.engine.name}")
         models.append(model)
     return models
 

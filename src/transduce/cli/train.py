@@ -17,6 +17,7 @@ transduce train train.en train.de --out runs/en-de
 transduce train pairs.tsv --out run --valid dev.en dev.de --time 30m
 transduce train train.en train.de --out run --preset small --set d_ff=2048 --set P_drop=0.2
 transduce train --corpus news.tsv --corpus docs.tsv=0.5 --corpus talks.en,talks.de=4 --out run
+transduce train --corpus a.en-de.tsv --corpus b.en-fr.tsv --both-directions --out runs/three
 transduce train law.en law.de --out runs/law --from runs/en-de --extend-vocabulary 500
 transduce train --recipe multi30k-en-de --out runs/multi30k
 torchrun --nproc-per-node 4 -m transduce train train.en train.de --out run
@@ -61,9 +62,10 @@ class TrainOptions:
 
     out: Path = option("The run folder.", "--out", "-o", default=...)
     corpus: list[str] | None = option(
-        "A text to train on; its weight: how often a sentence is seen per epoch (default: 1); its "
-        "tag, for `translate --tag`. Repeatable.",
-        metavar="FILE[,FILE][=WEIGHT][@TAG]",
+        "A text to train on; its languages (default: the file name extensions); its weight: how "
+        "often a sentence is seen per epoch (default: 1); its tag, for `translate --tag`. "
+        "Repeatable. Texts in several pairs of languages train one model for all of them.",
+        metavar="FILE[,FILE][:en-de][=WEIGHT][@TAG]",
     )
     valid: tuple[str, str] | None = option(
         "Validation text, both sides. Default: 1% held out, at most 2,000 pairs."
@@ -81,6 +83,9 @@ class TrainOptions:
     )
     languages: str | None = option(
         "Source and target language. Default: the file name extensions.", metavar="en-de"
+    )
+    both_directions: bool = flag(
+        "Use each text in both directions: one model translates both ways.", "--both-directions"
     )
     device: Device = "auto"
     deterministic: bool = flag(
@@ -114,6 +119,7 @@ class TrainOptions:
             extend_vocabulary=start.extend_vocabulary,
             valid=(self.valid_tsv, None) if self.valid_tsv else self.valid,
             languages=self.languages,
+            both_directions=self.both_directions,
             preset=self.preset,
             settings=settings,
         )
@@ -178,6 +184,7 @@ def _train(
         extend_vocabulary=overrides.extend_vocabulary,
         valid=overrides.valid,
         languages=overrides.languages,
+        both_directions=overrides.both_directions,
         preset=overrides.preset,
         settings=overrides.settings,
         device=options.device,
@@ -185,7 +192,7 @@ def _train(
         services=options.services,
         progress=progress,
     )
-    progress.say(f"translate with: {command('translate', run, 'FILE')}")
+    progress.say(f"translate with: {_translating(run)}")
 
 
 def _follow(name: str, data: Path | None, overrides: "Overrides", options: TrainOptions) -> None:
@@ -218,4 +225,13 @@ def _follow(name: str, data: Path | None, overrides: "Overrides", options: Train
             f"on {pluralize(evaluation.sentences, 'sentence')} of {' and '.join(evaluation.test)}: "
             f"{out / EVALUATION}, translations in {out / TRANSLATIONS}"
         )
-    progress.say(f"translate with: {command('translate', out, 'FILE')}")
+    progress.say(f"translate with: {_translating(out)}")
+
+
+def _translating(run: Path) -> str:
+    """Return a command line that translates with a run."""
+    from transduce.runs.folder import RunConfig
+
+    targets = RunConfig.load(run).targets
+    to = ["--to", targets[0]] if len(targets) > 1 else []
+    return command("translate", run, "FILE", *to)

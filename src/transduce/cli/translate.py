@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from transduce.cli.declaring import argument, flag, option, option_group
 from transduce.cli.documents import DocumentChoices
-from transduce.cli.options import EngineOptions, TrainedRun, without_none
+from transduce.cli.options import EngineOptions, LanguageOptions, TrainedRun, without_none
 from transduce.errors import BadInput, MissingExtra, UnsupportedFormat
 from transduce.system.progress import Progress
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 EXAMPLES = """
 transduce translate runs/en-de "Two dogs run."
 transduce translate runs/en-de test.en > out.de
+transduce translate runs/en-de-fr test.en --to fr
 cat test.en | transduce translate runs/en-de
 transduce translate runs/en-de book.txt.gz --out book.de
 transduce translate runs/en-de a.en b.en --out translated/
@@ -201,6 +202,7 @@ def translate(
         metavar="[FILE|TEXT]...",
     ),
     *,
+    languages: LanguageOptions,
     reading: InputOptions,
     writing: OutputOptions,
     document: DocumentChoices,
@@ -217,7 +219,6 @@ def translate(
     CTranslate2's stopping rule differs slightly.
     """
     from transduce.cli import documents
-    from transduce.runs.folder import RunConfig
     from transduce.system.progress import console_progress
 
     arguments, progress = inputs or ["-"], console_progress()
@@ -233,24 +234,26 @@ def translate(
         "split": _choose_split(reading, progress),
         "tag": reading.tag,
     }
+    direction = languages.config(run).languages
     if reading.given is None:
-        options |= checks.chosen(RunConfig.load(run).languages)
+        options |= checks.chosen(direction)
     if writing.shard is not None:
         from transduce.cli.bulk import own_device
 
         machine = dataclasses.replace(machine, device=own_device(machine.device))
-    load = partial(_load, [run, *(search.others or [])], machine, sampling, progress)
+    runs = [run, *(search.others or [])]
+    load = partial(_load, runs, languages, machine, sampling, progress)
     if are_documents:
-        documents.translate(run, arguments, document, writing, load, progress, **options)
+        documents.translate(direction, arguments, document, writing, load, progress, **options)
     elif writing.resume or writing.shard is not None:
-        groups = (reading, writing, checks, search, sampling)
-        _translate_in_bulk(run, arguments, groups, load, progress, **options)
+        groups = (reading, writing, languages, checks, search, sampling)
+        _translate_in_bulk(run, direction, arguments, groups, load, progress, **options)
     else:
-        _translate_lines(run, arguments, reading, writing, load, progress, **options)
+        _translate_lines(direction, arguments, reading, writing, load, progress, **options)
 
 
 def _translate_lines(
-    run: Path,
+    direction: tuple[str, str],
     arguments: list[str],
     reading: InputOptions,
     writing: OutputOptions,
@@ -267,7 +270,9 @@ def _translate_lines(
         texts = lines.Texts.read(
             arguments, reading.prefixes, reading.given, as_text=reading.as_text
         )
-        paths = outputs.output_paths(writing.out, texts.sources, run, overwrite=writing.overwrite)
+        paths = outputs.output_paths(
+            writing.out, texts.sources, direction, overwrite=writing.overwrite
+        )
         translator = load()
         bar = outputs.wants_bar(paths, arguments)
         options["align"] = writing.align
@@ -277,6 +282,7 @@ def _translate_lines(
 
 def _translate_in_bulk(
     run: Path,
+    direction: tuple[str, str],
     arguments: list[str],
     groups: "tuple[InputOptions, OutputOptions, *tuple[DataclassInstance, ...]]",
     load: Callable[[], "Translator"],
@@ -291,7 +297,7 @@ def _translate_in_bulk(
     shard = bulk.Shard.parse(writing.shard or "1/1")
     with _offering_as_text():
         texts = lines.Texts.read(arguments, None, None, as_text=reading.as_text)
-        paths = outputs.output_paths(writing.out, texts.sources, run, overwrite=True)
+        paths = outputs.output_paths(writing.out, texts.sources, direction, overwrite=True)
         files = bulk.check(texts.sources, paths, shard, overwrite=writing.overwrite)
         translator = load()
         form = lines.form(nbest=writing.nbest is not None, given=False, json=writing.json)
@@ -370,7 +376,11 @@ def _offering_as_text() -> Iterator[None]:
 
 
 def _load(
-    runs: list[Path], machine: MachineOptions, sampling: SamplingOptions, progress: Progress
+    runs: list[Path],
+    languages: LanguageOptions,
+    machine: MachineOptions,
+    sampling: SamplingOptions,
+    progress: Progress,
 ) -> "Translator":
     """Load the models, and print the engine and the weights."""
     from transduce.translation.translator import Translator
@@ -379,8 +389,11 @@ def _load(
     engine = "torch" if sampling.sample and machine.engine == "auto" else machine.engine
     translator = Translator.load(
         runs, device=machine.device, engine=engine, quantize=machine.quantize
-    )
+    ).directed(to=languages.to, source=languages.from_)
     progress.say(f"engine: {translator.engine.name}")
+    if translator.zero_shot:
+        pair = " to ".join(translator.config.languages)
+        progress.say(f"the model was not trained on {pair}: the translations may be poor")
     if not all((run / "model.safetensors").exists() for run in runs):
         progress.say(f"translating with {translator.weights}")
     return translator

@@ -62,7 +62,8 @@ def canonical_settings(settings: Mapping[str, T]) -> dict[str, T]:
     Refuses unknown settings and those that cannot be set for training.
     """
     canonical = base.canonical_names(
-        {_refuse_foreign(name): value for name, value in settings.items()}, all_settings()
+        {_for_training(_refuse_foreign(name)): value for name, value in settings.items()},
+        all_settings(),
     )
     for name in canonical:
         if all_settings()[name].group == "search":
@@ -112,6 +113,11 @@ def apply_settings(
             f"{model.architecture!r}, which has no such matrices"
         )
     return model, train
+
+
+def _for_training(name: str) -> str:
+    """Return data_temperature for temperature, which is a setting of the search too."""
+    return "data_temperature" if name == "temperature" else name
 
 
 def _refuse_foreign(name: str) -> str:

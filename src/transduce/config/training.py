@@ -36,6 +36,11 @@ class TrainConfig(Settings):
     max_skew: float = setting(
         4.0, "drop pairs in which one side is longer than max_skew times the other, plus 10 tokens"
     )
+    data_temperature: float = setting(
+        1.0,
+        "with several pairs of languages: a pair with n sentences per epoch is sampled in "
+        "proportion to n^(1/T); above 1, small pairs are seen more often",
+    )
     bpe_dropout: float = setting(
         0.0, "probability of skipping each merge of BPE in training text, new in every epoch"
     )
@@ -132,6 +137,7 @@ class TrainConfig(Settings):
         self._check_each("epsilon lr_scale residual_lr position_lr", POSITIVE)
         self._check_each("eps_ls beta1 beta2 bpe_dropout", FRACTION)
         self._check_each("clip validate_bleu patience", at_least(0))
+        self._check_each("data_temperature", at_least(1))
         self._check_each("rdrop simcut weight_decay", at_least(0))
         self._check_each("cutoff word_dropout ema", FRACTION)
         self._require(0 <= self.cooldown <= 1, "cooldown", "a fraction from 0 to 1")

@@ -6,6 +6,7 @@ scanning      the first pass: counts, problems, pairs to hold out
 learning      learning subwords from the texts
 encoding      encoding pairs of sentences into token files
 token_files   the files of a corpus, and opening them
+building      filling the folder of a corpus
 preparation   from text to a corpus: `prepare`
 updates       which sentences form an update
 bpe_dropout   the training text in other subwords in every epoch

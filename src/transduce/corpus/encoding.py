@@ -52,7 +52,7 @@ class Part:
     pairs: Iterable[Pair]
     held_out: Set[str] = frozenset()  # keys of pairs to drop, from all corpora
     own: int = 0  # how many of them were held out of this corpus
-    tag: str | None = None
+    tags: tuple[str, ...] = ()  # before each source sentence
 
 
 def write_split(
@@ -90,9 +90,9 @@ def _write_part(
 
     def encode_part(batch: list[Pair], begin: int) -> Encoded:
         if augment is None:
-            return encode(codec, batch, part.tag)
+            return encode(codec, batch, part.tags)
         marked = [augment(number, pair) for number, pair in enumerate(batch, start=begin)]
-        return _encode_parts(codec, marked, part.tag)
+        return _encode_parts(codec, marked, part.tags)
 
     for encoded in _encode_batches(encode_part, batches(usable)):
         over_long, skewed = rules.check(*map(lengths_of, encoded))
@@ -189,21 +189,21 @@ def _encode_batches(
             yield pending.result()
 
 
-def encode(codec: Codec, batch: list[Pair], tag: str | None = None) -> Encoded:
-    """Return the ids of both sides of a batch of pairs; the tag comes before each source."""
+def encode(codec: Codec, batch: list[Pair], tags: tuple[str, ...] = ()) -> Encoded:
+    """Return the ids of both sides of a batch of pairs; the tags come before each source."""
     texts, translations = ([pair[side] for pair in batch] for side in (0, 1))
-    sources = _tagged(codec, codec.source.encode_batch(texts), tag)
+    sources = _tagged(codec, codec.source.encode_batch(texts), tags)
     return sources, codec.target.encode_batch(translations)
 
 
-def _encode_parts(codec: Codec, batch: list[tuple[Parts, Parts]], tag: str | None) -> Encoded:
+def _encode_parts(codec: Codec, batch: list[tuple[Parts, Parts]], tags: tuple[str, ...]) -> Encoded:
     texts, translations = ([pair[side] for pair in batch] for side in (0, 1))
-    sources = _tagged(codec, codec.source.encode_parts(texts), tag)
+    sources = _tagged(codec, codec.source.encode_parts(texts), tags)
     return sources, codec.target.encode_parts(translations)
 
 
-def _tagged(codec: Codec, sources: list[list[int]], tag: str | None) -> list[list[int]]:
-    tag_ids = codec.source.tag_ids(tag)
+def _tagged(codec: Codec, sources: list[list[int]], tags: tuple[str, ...]) -> list[list[int]]:
+    tag_ids = [piece for tag in tags for piece in codec.source.tag_ids(tag)]
     return [tag_ids + ids for ids in sources] if tag_ids else sources
 
 

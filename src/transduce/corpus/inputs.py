@@ -1,6 +1,7 @@
 """The texts that a corpus is made from: read several times, and compared with earlier versions."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,7 @@ class InputText:
     name: str
     tsv: bool  # one file with both sides, which may be equal
     languages: tuple[str, str] | None = None  # to choose from a file with several
+    reverse: bool = False  # the first side is the target
 
     @classmethod
     def of(
@@ -91,20 +93,33 @@ class InputText:
         number = 0
         pairs = read_pairs(self.source, self.target, languages=self.languages)
         for number, pair in enumerate(pairs, start=1):
-            yield pair
+            yield pair[::-1] if self.reverse else pair
             if number % REPORTED == 0:
                 advance(REPORTED)
         advance(number % REPORTED)
+
+    def reversed(self) -> "InputText":
+        """Return the same text with its sides swapped."""
+        return dataclasses.replace(self, reverse=not self.reverse)
 
 
 @dataclass(frozen=True)
 class CorpusInput:
     """The text of a corpus, and its own validation text if it has one."""
 
-    name: str
-    tag: str | None
+    corpus: CorpusText
     text: InputText
     valid: InputText | None
+
+    @property
+    def name(self) -> str:
+        """The name of the corpus."""
+        return self.corpus.name or ""
+
+    def reversed(self, corpus: CorpusText) -> "CorpusInput":
+        """Return the same texts with their sides swapped, as those of another corpus."""
+        valid = self.valid.reversed() if self.valid else None
+        return CorpusInput(corpus, self.text.reversed(), valid)
 
 
 @dataclass(frozen=True)
@@ -124,7 +139,10 @@ class Inputs:
         languages: tuple[str, str] | None = None,
     ) -> Self:
         """Open all texts; see `InputText.of`."""
-        given = [*(files for corpus in corpora for files in (corpus.files, corpus.valid)), valid]
+        given = [
+            *(text for c in corpora if not c.reverse for text in (c.files, c.valid)),
+            valid,
+        ]
         if sum(STDIN in map(str, files or ()) for files in given) > 1:
             raise BadInput("standard input is named for two texts: expected files for all but one")
         for corpus in corpora:
@@ -134,24 +152,22 @@ class Inputs:
                     "one of them"
                 )
 
-        def opened(files: Files | None) -> InputText | None:
-            return InputText.of(files, folder, stack, languages) if files else None
+        def opened(files: Files | None, pair: tuple[str, str] | None = None) -> InputText | None:
+            return InputText.of(files, folder, stack, pair or languages) if files else None
 
-        inputs = [
-            CorpusInput(
-                corpus.name or "",
-                corpus.tag,
-                InputText.of(corpus.files, folder, stack, languages),
-                opened(corpus.valid),
-            )
-            for corpus in corpora
-        ]
+        inputs: list[CorpusInput] = []
+        for corpus in corpora:
+            if corpus.reverse:  # it follows the same corpus in the other direction
+                inputs.append(inputs[-1].reversed(corpus))
+                continue
+            text = InputText.of(corpus.files, folder, stack, corpus.pair or languages)
+            inputs.append(CorpusInput(corpus, text, opened(corpus.valid, corpus.pair)))
         return cls(inputs, opened(valid))
 
     @property
     def texts(self) -> list[InputText]:
         """All texts, training text first in each corpus."""
-        pairs = [(corpus.text, corpus.valid) for corpus in self.corpora]
+        pairs = [(c.text, c.valid) for c in self.corpora if not c.corpus.reverse]
         texts = [*(text for pair in pairs for text in pair), self.valid]
         return [text for text in texts if text]
 
@@ -163,7 +179,7 @@ class Inputs:
     @property
     def name(self) -> str:
         """The names of the training texts."""
-        return ", ".join(corpus.text.name for corpus in self.corpora)
+        return ", ".join(dict.fromkeys(corpus.text.name for corpus in self.corpora))
 
 
 def _can_be_reread(path: str | Path) -> bool:

@@ -22,23 +22,37 @@ def sample_lines(
     progress: Progress,
     sides: tuple[int, ...],
 ) -> Iterator[str]:
-    """Yield lines to learn subwords from, from one side or both."""
+    """Yield lines to learn subwords from, from one side or both.
+
+    A line of a corpus whose frequency is 2.5 is read two or three times.
+    """
     rng = random.Random(0)  # not the run's seed, so that all runs on a text get the same subwords
-    share = LEARN_CHARACTERS / _characters(corpora, sides)
+    read = sum(
+        corpus.frequency * corpus.scan.characters[side]
+        for corpus in _different(corpora, sides)
+        for side in sides
+    )
+    share = LEARN_CHARACTERS / read
     held_out = {
         pair_key(*pair)
         for corpus, number in zip(corpora, wanted, strict=True)
         for pair in corpus.scan.candidates[:number]
     }
-    for corpus in corpora:
+    for corpus in _different(corpora, sides):
         pairs = corpus.pairs("learning subwords", progress)
+        times, more = divmod(corpus.frequency * min(1, share), 1)
         for pair in drop_unusable(pairs, held_out, dict.fromkeys(REASONS, 0)):
-            if rng.random() < share:
+            for _ in range(int(times) + (rng.random() < more)):
                 yield from (pair[side] for side in sides)
 
 
 def _characters(corpora: Sequence[ScannedText], sides: tuple[int, ...]) -> int:
-    return sum(corpus.scan.characters[side] for corpus in corpora for side in sides)
+    return sum(c.scan.characters[side] for c in _different(corpora, sides) for side in sides)
+
+
+def _different(corpora: Sequence[ScannedText], sides: tuple[int, ...]) -> list[ScannedText]:
+    """Leave out texts that come once more in the other direction, if both sides are read."""
+    return [corpus for corpus in corpora if not corpus.reverse or len(sides) == 1]
 
 
 def learn(corpora: Sequence[ScannedText], sample: Sample, train: TrainConfig) -> Codec:
@@ -51,7 +65,7 @@ def learn(corpora: Sequence[ScannedText], sample: Sample, train: TrainConfig) ->
 
     source = learn_from(0, 1) if train.joint else learn_from(0)
     codec = Codec(source, source if train.joint else learn_from(1))
-    tagged = codec.with_tags(sorted({corpus.tag for corpus in corpora if corpus.tag}))
+    tagged = codec.with_tags(sorted({tag for corpus in corpora for tag in corpus.tags}))
     return tagged.with_markers(spans=train.spans > 0, terms=train.terms > 0)
 
 

@@ -17,13 +17,16 @@ skewed      The longer side has more than `max_skew` times the subwords of the s
 
 From validation text, only empty, over-long and skewed pairs are dropped.
 
+A corpus may be used in both directions: the reversed one follows it, and holds out the same pairs.
+With several target languages, the token of the target language comes before each source sentence.
+
 With `spans` or `terms`, a share of the training pairs is changed (see `augmentation`), and the
 lengths are those of the changed pairs.
 """
 
 import contextlib
-import functools
-from collections.abc import Callable, Collection, Sequence
+import itertools
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +34,11 @@ import numpy as np
 import tokenizers
 
 from transduce.config import TrainConfig
-from transduce.corpus.augmentation import Augmentation, check_markers
-from transduce.corpus.encoding import (
-    LengthRules,
-    Part,
-    pair_key,
-    token_type_of,
-    write_split,
-)
-from transduce.corpus.inputs import InputFile, Inputs, InputText, Pair
-from transduce.corpus.learning import extend, learn, sample_lines
-from transduce.corpus.quality import ValidationPairs, refuse_equal_sides
-from transduce.corpus.scanning import ScannedText, hold_out, numbers_to_hold_out
+from transduce.corpus.augmentation import check_markers
+from transduce.corpus.building import build_corpus, tags_of
+from transduce.corpus.encoding import token_type_of
+from transduce.corpus.inputs import InputFile, Inputs
+from transduce.corpus.quality import refuse_equal_sides
 from transduce.corpus.token_files import (
     MANIFEST,
     SUBWORDS,
@@ -56,11 +52,9 @@ from transduce.corpus.token_files import (
 from transduce.errors import BadInput, BadRun
 from transduce.subwords import Codec
 from transduce.system.files import atomic_folder, sha256, write_checksummed
-from transduce.system.formatting import pluralize
 from transduce.system.progress import Progress, Silent
 from transduce.text.corpora import CorpusText, Files, with_names
-
-Write = Callable[..., list[Counts]]  # `write_split` for one codec and folder
+from transduce.text.languages import Pair as LanguagePair
 
 
 def prepare(
@@ -68,7 +62,7 @@ def prepare(
     folder: Path,
     *,
     valid: Files | None = None,
-    languages: tuple[str, str],
+    languages: LanguagePair,
     train: TrainConfig,
     max_len: int,
     codec: Codec | None = None,
@@ -86,7 +80,7 @@ def prepare(
     A `shared` corpus keeps the pairs that it held out for the first run, whatever the seed is now.
     """
     progress = progress or Silent()
-    corpora = with_names(corpora)
+    corpora = [c if c.pair else c.in_languages(languages) for c in with_names(corpora)]
     held_out = {c.name for c in corpora if c.name and valid is None and c.valid is None}
     settings = _settings(codec, train, max_len, languages, held_out=bool(held_out))
     if codec and more_subwords:
@@ -107,7 +101,7 @@ def prepare(
                 refuse_equal_sides(text)
         before = [file.size_and_time() for file in texts.files]
         with atomic_folder(folder, (MANIFEST, SUBWORDS, *TOKEN_FILES)) as temporary:
-            codec, counts, valid_counts = _build(
+            codec, counts, valid_counts = build_corpus(
                 *(texts, temporary),
                 codec=codec,
                 more_subwords=0 if extended_from else more_subwords,
@@ -129,7 +123,7 @@ def _settings(
     codec: Codec | None,
     train: TrainConfig,
     max_len: int,
-    languages: tuple[str, str],
+    languages: LanguagePair,
     *,
     held_out: bool,
 ) -> dict[str, Any]:
@@ -137,6 +131,8 @@ def _settings(
     if codec:
         check_markers(codec, train)
     shares = {name: share for name in ("spans", "terms") if (share := getattr(train, name))}
+    temperature = train.data_temperature
+    sampled = {} if temperature == 1 or codec else {"data_temperature": temperature}
     return {
         "vocabulary": None if codec else train.vocabulary,
         "joint": codec.joint if codec else train.joint,
@@ -147,16 +143,18 @@ def _settings(
         "seed": train.seed if held_out or shares else None,  # nothing else depends on it
         "languages": list(languages),
         **shares,
+        **sampled,  # subwords are learned from sampled lines
     }
 
 
 def _structure(corpora: Sequence[CorpusText], codec: Codec | None) -> dict[str, Any]:
     """Return what token files depend on with several corpora, which is not their weights."""
     if codec:
-        for corpus in corpora:
-            codec.source.tag_ids(corpus.tag)  # refuses a tag that these subwords lack
+        for tag in itertools.chain.from_iterable(tags_of(corpora, codec)):
+            codec.source.tag_ids(tag)  # refuses a tag that these subwords lack
     if len(corpora) == 1 and corpora[0].valid is None and corpora[0].tag is None:
         return {}
+    several = len({corpus.pair for corpus in corpora}) > 1
     return {
         "corpora": [
             {
@@ -164,6 +162,11 @@ def _structure(corpora: Sequence[CorpusText], codec: Codec | None) -> dict[str, 
                 "tag": corpus.tag,
                 "files": _number(corpus.files),
                 "valid": _number(corpus.valid),
+                **(
+                    {"languages": [*(corpus.pair or ())], "reverse": corpus.reverse}
+                    if several
+                    else {}
+                ),
             }
             for corpus in corpora
         ]
@@ -179,7 +182,7 @@ def _manifest(
     codec: Codec,
     corpora: list[CorpusCounts],
     valid: Counts,
-    languages: tuple[str, str],
+    languages: LanguagePair,
     settings: dict[str, Any],
     files: list[InputFile],
 ) -> Manifest:
@@ -261,117 +264,3 @@ def _open_unchanged(
         progress.say(f"using the corpus in {folder}: its texts and settings have not changed")
         return corpus
     return None
-
-
-def _build(
-    texts: Inputs,
-    folder: Path,
-    *,
-    codec: Codec | None,
-    more_subwords: int,
-    train: TrainConfig,
-    max_len: int,
-    progress: Progress,
-) -> tuple[Codec, list[CorpusCounts], Counts]:
-    """Fill a folder with everything but the manifest."""
-    rules = LengthRules(max_len, train.max_skew)
-    scan = functools.partial(ScannedText.of, seed=train.seed, progress=progress)
-    # The validation text comes first, so that the training text can be compared with it.
-    separate = scan(texts.valid) if texts.valid else None
-    valid = [
-        scan(corpus.valid, tag=corpus.tag) if corpus.valid else separate for corpus in texts.corpora
-    ]
-    pairs = ValidationPairs({text.text.name: text.scan.statistics for text in valid if text})
-    corpora = [scan(corpus.text, tag=corpus.tag, valid=pairs) for corpus in texts.corpora]
-    for corpus in corpora:
-        for warning in corpus.scan.statistics.warnings(corpus.text.name):
-            progress.say(warning)
-    wanted = _numbers_to_hold_out(corpora, valid)
-    if codec is None or more_subwords:
-        sample = functools.partial(sample_lines, corpora, wanted, progress)
-        codec = extend(codec, more_subwords, sample) if codec else learn(corpora, sample, train)
-        sizes = f"{len(codec.source):,}" + ("" if codec.joint else f" and {len(codec.target):,}")
-        progress.say(f"{'extended to' if more_subwords else 'learned'} {sizes} subwords")
-    codec.save(folder / SUBWORDS)
-    chosen = [
-        hold_out(corpus.scan.candidates, number, codec, rules, corpus.tag)
-        for corpus, number in zip(corpora, wanted, strict=True)
-    ]
-    write = functools.partial(write_split, codec=codec, rules=rules, folder=folder)
-    valid_counts = _write_valid([separate] if separate else valid, corpora, chosen, write, progress)
-    train_counts = _write_train(corpora, chosen, write, codec, train, progress)
-    counts = [
-        CorpusCounts(name=corpus.name, tag=corpus.tag, train=train, valid=valid)
-        for corpus, train, valid in zip(
-            texts.corpora,
-            train_counts,
-            [None] * len(corpora) if separate else valid_counts,
-            strict=True,
-        )
-    ]
-    return codec, counts, Counts.total(valid_counts)
-
-
-def _write_valid(
-    texts: Sequence[ScannedText | None],
-    corpora: Sequence[ScannedText],
-    chosen: list[list[Pair]],
-    write: Write,
-    progress: Progress,
-) -> list[Counts]:
-    """Write the validation texts; where there is none, the pairs chosen from a corpus."""
-    parts = [
-        Part(text.pairs("encoding the validation text", progress), tag=text.tag)
-        if text
-        else Part(pairs, tag=corpus.tag)
-        for text, corpus, pairs in zip(texts, corpora, chosen, strict=False)
-    ]
-    counts = write("valid", parts)
-    for number, (text, corpus) in enumerate(zip(texts, corpora, strict=False)):
-        use = "used for validation" if text else "held out"
-        _require_some(counts[number], (text or corpus).text, use)
-    return counts
-
-
-def _write_train(
-    corpora: Sequence[ScannedText],
-    chosen: list[list[Pair]],
-    write: Write,
-    codec: Codec,
-    train: TrainConfig,
-    progress: Progress,
-) -> list[Counts]:
-    """Write the corpora without the pairs that were chosen from any of them."""
-    keys = [{pair_key(*pair) for pair in pairs} for pairs in chosen]
-    held_out = set[str]().union(*keys)
-    parts = [
-        Part(corpus.pairs("encoding", progress), held_out, len(own), corpus.tag)
-        for corpus, own in zip(corpora, keys, strict=True)
-    ]
-    augmentation = Augmentation.of(codec, train, corpora, held_out, progress)
-    counts = write("train", parts, augment=augmentation.apply if augmentation else None)
-    for corpus, written in zip(corpora, counts, strict=True):
-        _require_some(written, corpus.text, "used for training")
-    return counts
-
-
-def _numbers_to_hold_out(
-    corpora: Sequence[ScannedText], valid: Sequence[ScannedText | None]
-) -> list[int]:
-    """Return how many pairs to hold out of each corpus: none if it has validation text."""
-    without = [c.scan.usable for c, text in zip(corpora, valid, strict=True) if text is None]
-    shares = iter(numbers_to_hold_out(without))
-    wanted = [0 if text else next(shares) for text in valid]
-    for corpus, text, number in zip(corpora, valid, wanted, strict=True):
-        if corpus.scan.usable <= number:
-            raise BadInput(
-                f"{corpus.text.name} has {pluralize(corpus.scan.usable, 'pair')} with text on both "
-                "sides: expected "
-                + ("at least 1" if text else "at least 2 (1 is held out), or validation text")
-            )
-    return wanted
-
-
-def _require_some(counts: Counts, text: InputText, use: str) -> None:
-    if not counts.pairs:
-        raise BadInput(f"no pair of {text.name} can be {use}: {counts}")

@@ -1,5 +1,6 @@
 """The first pass over a text: check and count it, and draw the pairs to hold out for validation."""
 
+import dataclasses
 import itertools
 import random
 from collections.abc import Iterator, Sequence
@@ -60,7 +61,9 @@ class ScannedText:
 
     text: InputText
     scan: Scan
-    tag: str | None
+    tags: tuple[str, ...]  # before each source sentence
+    reverse: bool = False  # of a text that is used in the other direction, too
+    frequency: float = 1.0  # how often its lines are read to learn subwords
 
     @classmethod
     def of(
@@ -69,11 +72,18 @@ class ScannedText:
         seed: int,
         progress: Progress,
         *,
-        tag: str | None = None,
+        tags: tuple[str, ...] = (),
         valid: ValidationPairs | None = None,
     ) -> "ScannedText":
         """Scan a text; compare it with the validation texts, if given."""
-        return cls(text, scan_text(text, seed, progress, valid), tag)
+        return cls(text, scan_text(text, seed, progress, valid), tags)
+
+    def reversed(self, text: InputText, tags: tuple[str, ...]) -> "ScannedText":
+        """Return the same for `text`, which is this text with its sides swapped."""
+        characters = self.scan.characters[::-1]
+        candidates = [(target, source) for source, target in self.scan.candidates]
+        scan = dataclasses.replace(self.scan, characters=characters, candidates=candidates)
+        return ScannedText(text, scan, tags, reverse=True)
 
     def pairs(self, task: str, progress: Progress) -> Iterator[Pair]:
         """Yield the pairs, and show the progress."""
@@ -91,13 +101,13 @@ def numbers_to_hold_out(usable: Sequence[int]) -> list[int]:
 
 
 def hold_out(
-    candidates: list[Pair], wanted: int, codec: Codec, rules: LengthRules, tag: str | None
+    candidates: list[Pair], wanted: int, codec: Codec, rules: LengthRules, tags: tuple[str, ...]
 ) -> list[Pair]:
     """Return the first candidates that no rule drops."""
     chosen: list[Pair] = []
     for batch in batches(candidates):
         if len(chosen) >= wanted:
             break
-        over_long, skewed = rules.check(*map(lengths_of, encode(codec, batch, tag)))
+        over_long, skewed = rules.check(*map(lengths_of, encode(codec, batch, tags)))
         chosen += itertools.compress(batch, ~(over_long | skewed))
     return chosen[:wanted]

@@ -27,6 +27,7 @@ from transduce.settings.types import check_fields, dataclass_from_json
 from transduce.subwords import Codec
 from transduce.system.files import read_checksummed, sha256
 from transduce.system.formatting import pluralize
+from transduce.text.languages import Pair
 
 FORMAT = 1
 MANIFEST, SUBWORDS = "manifest.json", "subwords.json"
@@ -138,6 +139,7 @@ class CorpusCounts:
 
     name: str
     tag: str | None = None
+    languages: Pair | None = None  # None in old manifests: those of the manifest
     train: Counts
     valid: Counts | None = None  # None: the validation set is a text of its own
 
@@ -147,6 +149,7 @@ class CorpusCounts:
         counts = dataclass_from_json(cls, value)
         return dataclasses.replace(
             counts,
+            languages=(counts.languages[0], counts.languages[1]) if counts.languages else None,
             train=dataclass_from_json(Counts, counts.train),
             valid=dataclass_from_json(Counts, counts.valid) if counts.valid else None,
         )
@@ -166,7 +169,7 @@ class InputRecord:
 class Manifest:
     """The contents of a corpus and how it was made."""
 
-    languages: tuple[str, str]
+    languages: Pair  # of the first corpus
     vocabulary: tuple[int, int]  # source and target size
     token_type: TokenType
     train: Counts
@@ -209,9 +212,22 @@ class Corpus:
     manifest: Manifest
 
     @property
-    def languages(self) -> tuple[str, str]:
-        """The language codes of source and target."""
+    def languages(self) -> Pair:
+        """The language codes of source and target, of the first corpus."""
         return self.manifest.languages
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """The pairs of languages of the corpora, if there are several."""
+        pairs = dict.fromkeys(c.languages or self.languages for c in self.manifest.corpora)
+        return tuple(pairs) if len(pairs) > 1 else ()
+
+    @property
+    def pair_of(self) -> dict[str, Pair]:
+        """The languages of each corpus, by its name, if there are several pairs."""
+        if not self.pairs:
+            return {}
+        return {c.name: c.languages or self.languages for c in self.manifest.corpora}
 
     @property
     def valid_parts(self) -> dict[str, Split]:

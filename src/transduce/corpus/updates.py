@@ -5,7 +5,7 @@ position in the data is two numbers, and resuming is exact. In shapes, S is the 
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,17 +69,28 @@ class Updates:
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """Corpora, one after another in the token files, and how often each is seen per epoch."""
+    """Corpora, one after another in the token files, and how often each is seen per epoch.
+
+    With a temperature T above 1, a pair of languages with n_i sentences per epoch is sampled in
+    proportion to n_i^(1/T), and an epoch has as many sentences as before (Arivazhagan et al. 2019).
+    """
 
     sizes: tuple[int, ...]  # sentences
     weights: tuple[float, ...]
 
     @classmethod
-    def of(cls, manifest: Manifest, weights: tuple[float, ...]) -> "Mixture":
+    def of(
+        cls, manifest: Manifest, weights: tuple[float, ...], temperature: float = 1.0
+    ) -> "Mixture":
         """Return the mixture of prepared corpora; without weights, all are 1."""
         sizes = tuple(corpus.train.pairs for corpus in manifest.corpora)
         sizes = sizes or (manifest.train.pairs,)  # manifests without `corpora`
         weights = weights or (1.0,) * len(sizes)
+        if temperature != 1:
+            pairs = [corpus.languages for corpus in manifest.corpora] or [None]
+            counts = [size * weight for size, weight in zip(sizes, weights, strict=True)]
+            factors = temperature_factors(counts, pairs, temperature)
+            weights = tuple(w * factor for w, factor in zip(weights, factors, strict=True))
         if all(size * weight < 1 for size, weight in zip(sizes, weights, strict=True)):
             raise BadInput(
                 f"the corpora have {pluralize(sum(sizes), 'pair')}, and their weights leave less "
@@ -113,6 +124,27 @@ class Mixture:
                 parts.append(random.permutation(corpus)[:count])
             first += size
         return np.concatenate(parts)
+
+
+def temperature_factors(
+    counts: Sequence[float], pairs: Sequence[Hashable], temperature: float
+) -> list[float]:
+    """Return a factor on the weight of each corpus; `counts` are its sentences per epoch.
+
+    The share of a pair with n becomes n^(1/T) divided by the sum of these over all pairs. Corpora
+    in the same languages keep their proportions.
+    """
+    totals: dict[Hashable, float] = {}
+    for count, pair in zip(counts, pairs, strict=True):
+        totals[pair] = totals.get(pair, 0) + count
+    if temperature == 1 or not all(totals.values()):
+        return [1.0] * len(counts)
+    whole = sum(totals.values())
+    shares = {pair: (count / whole) ** (1 / temperature) for pair, count in totals.items()}
+    wanted = sum(shares.values())
+    factors = {pair: shares[pair] / wanted * whole / totals[pair] for pair in totals}
+    # One pair, or pairs of equal size, keep weights of exactly 1.
+    return [1.0 if math.isclose(factors[pair], 1) else factors[pair] for pair in pairs]
 
 
 def group(

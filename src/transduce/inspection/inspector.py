@@ -95,9 +95,18 @@ class Inspector:
     >>> Inspector.load("runs/en-de").inspect("Two dogs run.").cross[-1]
     """
 
-    def __init__(self, engine: TorchEngine, codec: Codec, config: RunConfig, name: str) -> None:
+    def __init__(
+        self,
+        engine: TorchEngine,
+        codec: Codec,
+        config: RunConfig,
+        name: str,
+        *,
+        directed: bool | None = None,
+    ) -> None:
         self.engine, self.codec, self.config, self.name = engine, codec, config, name
         self.forbidden = codec.target.forbidden_ids()
+        self._directed = len(config.targets) == 1 if directed is None else directed
 
     @classmethod
     def load(cls, run: str | Path, *, device: str = "cpu") -> Self:
@@ -110,6 +119,13 @@ class Inspector:
         engine = TorchEngine.load([run], [config], codec.target.forbidden_ids(), device)
         return cls(engine, codec, config, run.resolve().name)
 
+    def directed(self, *, to: str | None = None, source: str | None = None) -> Self:
+        """Return the inspector of one target language; a model of several pairs needs `to`."""
+        if self._directed and to is None and source is None:
+            return self
+        config = self.config.directed(to, source)
+        return type(self)(self.engine, self.codec, config, self.name, directed=True)
+
     @property
     def model(self) -> Transformer:
         """The model."""
@@ -121,13 +137,13 @@ class Inspector:
 
     def read(self, source: str) -> Inspection:
         """Inspect how a sentence is encoded; the target is only </s>."""
-        return self._inspect(self._encode(source, self.codec.source, "sentence"), np.array([EOS]))
+        return self._inspect(self._encode_source(source), np.array([EOS]))
 
     def inspect_all(
         self, sources: Sequence[str], targets: Sequence[str] | None = None
     ) -> Iterator[Inspection]:
         """Inspect many sentences, in order; without `targets`, they are translated in batches."""
-        encoded = [self._encode(source, self.codec.source, "sentence") for source in sources]
+        encoded = [self._encode_source(source) for source in sources]
         if targets is None:
             return map(self._inspect, encoded, self._translate(encoded))
         given = [self._encode(target, self.codec.target, "given translation") for target in targets]
@@ -151,10 +167,15 @@ class Inspector:
             for index in range(len(jobs))
         ]
 
-    def _encode(self, text: str, subwords: Coder, what: str) -> Ints:
+    def _encode_source(self, text: str) -> Ints:
+        coder, language = self.codec.source, self.directed().config.languages[1]
+        return self._encode(text, coder, "sentence", coder.language_ids(language))
+
+    def _encode(self, text: str, subwords: Coder, what: str, language: Sequence[int] = ()) -> Ints:
         if not text.strip():
             raise BadInput(f"the {what} is empty: expected some words")
-        return self._checked(np.array([*subwords.encode(one_line(text)), EOS]), what)
+        tokens = np.array([*language, *subwords.encode(one_line(text)), EOS])
+        return self._checked(tokens, what)
 
     def _checked(self, tokens: Ints, what: str) -> Ints:
         if len(tokens) > self._max_pieces:

@@ -37,7 +37,7 @@ def require_texts(*pairs: tuple[str | Path, str | Path | None] | None) -> None:
 
 
 def check_data(data: Data, folder: Path | None, valid: Pair | None = None) -> None:
-    """Refuse missing texts, unknown data sets, and corpora in different languages.
+    """Refuse missing texts, unknown data sets, and corpora in the opposite direction.
 
     `valid` replaces the recipe's validation text. mtdata names are checked by `fetch_data`, because
     the mtdata index takes seconds to read.
@@ -71,27 +71,25 @@ def _check_set(name: str, folder: Path) -> dict[str, Languages]:
 
 
 def _check_languages(data: Data, known: Mapping[str, Languages]) -> None:
-    """Refuse corpora in different languages; `known` are those of data sets."""
-    names = [data.name, *(corpus.dataset for corpus in data.corpora)]
-    sets = {f"the data set {name}": known[name] for name in names if name and name in known}
-    if not sets:
+    """Refuse files whose names say the opposite direction of the data set in [data].
+
+    They are read in the languages of the data set, unless they state their own. The user may write
+    languages in another way, such as eng for en, so other names are not refused.
+    """
+    if data.name is None or data.name not in known:
         return
-    first, expected = next(iter(sets.items()))
-    # The user may write languages in another way, such as eng for en: only the opposite direction
-    # is certainly wrong.
-    stated = {}
-    if data.languages:
-        stated = {"[data]": guess_languages("", None, data.languages)}
-    elif data.name:  # its languages are used: endings of file names are not compared later
-        files = [corpus.files for corpus in data.corpora if corpus.files and not corpus.dataset]
-        stated = {_shown(pair): guess_languages(*pair) for pair in files}
-    different = [name for name in sets if _codes(sets[name]) != _codes(expected)]
-    different += [name for name in stated if _codes(stated[name]) == _codes(expected)[::-1]]
-    for name in different:
-        raise BadInput(
-            f"the languages of {name} are {'-'.join((sets | stated)[name])}, but those of {first} "
-            f"are {'-'.join(expected)}: expected corpora with the same source and target language"
-        )
+    expected = known[data.name]
+    for corpus in data.corpora:
+        if corpus.files is None or corpus.dataset or corpus.languages:
+            continue
+        stated = guess_languages(*corpus.files)
+        if _codes(stated) == _codes(expected)[::-1]:
+            raise BadInput(
+                f"the languages of {_shown(corpus.files)} are {'-'.join(stated)}, but those of the "
+                f"data set {data.name} are {'-'.join(expected)}: give each source before its "
+                f'target, or add languages = "{"-".join(stated)}" to [[corpus]], to train one '
+                "model on both"
+            )
 
 
 def _codes(languages: Languages) -> Languages:
@@ -115,8 +113,12 @@ def fetch_data(data: Data, folder: Path | None, progress: Progress) -> Data:
         if corpus.dataset is not None and corpus.dataset not in texts:
             texts[corpus.dataset] = _fetch(corpus.dataset, None, progress)
             known[corpus.dataset] = texts[corpus.dataset].languages
-            _check_languages(data, known)
-    data = dataclasses.replace(data, corpora=_with_files(data.corpora, texts))
+    stated = [guess_languages("", None, data.languages)] if data.languages else []
+    several = len({_codes(pair) for pair in (*known.values(), *stated)}) > 1
+    corpora = _with_files(data.corpora, texts)
+    if several:
+        corpora = tuple(_with_languages(corpus, texts, main) for corpus in corpora)
+    data = dataclasses.replace(data, corpora=corpora)
     if main is None:
         return data
     return dataclasses.replace(
@@ -143,6 +145,23 @@ def _with_files(
         files = texts[corpus.dataset].train
         complete.append(dataclasses.replace(corpus, files=files, name=name))
     return tuple(complete)
+
+
+def _with_languages(
+    corpus: CorpusTable, texts: Mapping[str, "DataFiles"], main: "DataFiles | None"
+) -> CorpusTable:
+    """Return a corpus with the languages of its data set, if others have different ones.
+
+    Validation text of the data set is used if its languages are not those of the data set in
+    [data], which has its own.
+    """
+    if corpus.dataset is None or corpus.languages:
+        return corpus
+    files = texts[corpus.dataset]
+    valid = corpus.valid
+    if main is None or _codes(main.languages) != _codes(files.languages):
+        valid = valid or files.valid
+    return dataclasses.replace(corpus, languages="-".join(files.languages), valid=valid)
 
 
 def _fetch(name: str, folder: Path | None, progress: Progress) -> "DataFiles":

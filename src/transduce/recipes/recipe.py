@@ -2,8 +2,10 @@
 
     about = "a description in one sentence"
 
-    [data]          name = "multi30k-en-de", or source and target (files), valid, test, languages
-    [[corpus]]      further texts: source and target (files) or dataset; weight, tag, name, valid
+    [data]          name = "multi30k-en-de", or source and target (files), valid, test, languages;
+                    both_directions
+    [[corpus]]      further texts: source and target (files) or dataset; weight, tag, name, valid,
+                    languages
     [train]         preset, steps, epochs, time, seed, batch
     [settings]      settings, as for --set
     [sweep]         lists of values of settings, and seeds: what `transduce sweep` trains
@@ -32,7 +34,7 @@ Files = tuple[Path, Path | None]  # two texts, or one TSV
 Pair = tuple[str | Path, str | Path | None]  # the same, from the command line
 ENDING = ".toml"
 FILE_KEYS = ("source", "target", "valid", "test", "languages")
-TEXT_KEYS = ("dataset", "source", "target", "tag", "name")
+TEXT_KEYS = ("dataset", "source", "target", "tag", "name", "languages")
 CORPUS_KEYS = (*TEXT_KEYS, "weight", "valid")
 TRAIN_KEYS = ("preset", "steps", "epochs", "time", "seed", "batch")
 MAX_SIZE = 1 << 16  # bytes; recipes have a few hundred, converted ones a few thousand
@@ -49,12 +51,13 @@ class CorpusTable:
     weight: float = 1.0
     tag: str | None = None
     name: str | None = None
+    languages: str | None = None
 
     def text(self, *, with_valid: bool = True) -> CorpusText:
         """Return the text with its weight."""
         source, target = self.files or (self.dataset or "", None)
         valid = self.valid if with_valid else None
-        return CorpusText(source, target, self.weight, self.tag, valid, self.name)
+        return CorpusText(source, target, self.weight, self.tag, valid, self.name, self.languages)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +69,7 @@ class Data:
     valid: Files | None = None
     test: Files | None = None
     languages: str | None = None
+    both_directions: bool = False
     corpora: tuple[CorpusTable, ...] = ()
 
 
@@ -113,6 +117,7 @@ class Overrides:
     languages: str | None = None
     preset: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+    both_directions: bool = False
     start: Path | None = None  # a run to start from
     extend_vocabulary: int = 0
 
@@ -228,16 +233,22 @@ def _corpora(tables: Any, folder: Path) -> tuple[CorpusTable, ...]:
             weight=table.get("weight", 1.0),
             tag=texts.get("tag"),
             name=texts.get("name"),
+            languages=texts.get("languages"),
         )
-        corpus.text()  # refuses a wrong weight, tag or name
+        corpus.text()  # refuses a wrong weight, tag, name or languages
         corpora.append(corpus)
     with_names(corpus.text() for corpus in corpora)  # refuses a name that is given twice
     return tuple(corpora)
 
 
 def _data(table: dict[str, Any], corpora: tuple[CorpusTable, ...], folder: Path) -> Data:
-    _refuse_unknown(table, ["name", *FILE_KEYS], "[data] has no key")
-    texts = {key: _text(table[key], f"data.{key}") for key in table if key not in ("valid", "test")}
+    _refuse_unknown(table, ["name", *FILE_KEYS, "both_directions"], "[data] has no key")
+    others = ("valid", "test", "both_directions")
+    texts = {key: _text(table[key], f"data.{key}") for key in table if key not in others}
+    both = table.get("both_directions", False)
+    if not isinstance(both, bool):
+        raise BadSetting(f"data.both_directions = {both!r:.60}: expected true or false")
+    with_valid = [corpus for corpus in corpora if corpus.valid and not corpus.languages]
     if "name" in table:
         for other in FILE_KEYS:
             if other in table:
@@ -245,13 +256,13 @@ def _data(table: dict[str, Any], corpora: tuple[CorpusTable, ...], folder: Path)
                     f"[data] has name and {other}: expected the name of a data set, or files"
                 )
         # Data sets of mtdata have no validation text.
-        if any(corpus.valid for corpus in corpora) and not texts["name"].startswith("mtdata:"):
+        if with_valid and not texts["name"].startswith("mtdata:"):
             raise BadSetting(
                 f"the data set {texts['name']:.60} has validation text, and so has [[corpus]]: "
                 "remove valid from [[corpus]]"
             )
-        return Data(name=texts["name"], corpora=corpora)
-    if "valid" in table and any(corpus.valid for corpus in corpora):
+        return Data(name=texts["name"], both_directions=both, corpora=corpora)
+    if "valid" in table and with_valid:
         raise BadSetting("[data] and [[corpus]] have valid: expected validation text in one place")
     if "source" not in table and ("target" in table or not corpora):
         raise BadSetting("[data] has neither name nor source: expected a data set, or files")
@@ -261,6 +272,7 @@ def _data(table: dict[str, Any], corpora: tuple[CorpusTable, ...], folder: Path)
         valid=_files(table, "valid", folder),
         test=_files(table, "test", folder),
         languages=texts.get("languages"),
+        both_directions=both,
         corpora=corpora,
     )
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from transduce.config import ModelConfig, SearchConfig, TrainConfig
-from transduce.errors import BadRun, BadSetting
+from transduce.errors import BadInput, BadRun, BadSetting
 from transduce.runs.arrays import hash_of
 from transduce.settings import types
 from transduce.system.files import read_checksummed, write_checksummed
@@ -42,6 +42,7 @@ OWN_FOLDERS = (CHECKPOINTS, "corpus", "distilled", "trees", "tensorboard", "wand
 # Subfolders in which a killed process can leave temporary folders.
 WRITTEN_IN = (CHECKPOINTS, "distilled", "distilled/blocks", "trees")
 NO_WEIGHTS = "none yet"
+UNKNOWN_SOURCE = "src"  # the source language if it is not known
 
 Made = TypeVar("Made")
 Task = Literal["translation", "parsing"]
@@ -76,6 +77,7 @@ class RunConfig:
     train: TrainConfig
     search: SearchConfig = field(default_factory=SearchConfig)
     languages: tuple[str, str] = ("src", "tgt")
+    pairs: tuple[tuple[str, str], ...] = ()  # all pairs of languages, if there are several
     preset: str = "base"
     device: str = "cpu"
     weights: str = NO_WEIGHTS  # description of model.safetensors
@@ -88,6 +90,41 @@ class RunConfig:
     # Hashes of the files that belong to this run; two while a file is being replaced.
     hashes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    @property
+    def all_pairs(self) -> tuple[tuple[str, str], ...]:
+        """All pairs of languages that the model was trained on."""
+        return self.pairs or (self.languages,)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The languages that the model writes."""
+        return tuple(dict.fromkeys(target for _, target in self.all_pairs))
+
+    def directed(self, to: str | None, source: str | None) -> Self:
+        """Return the configuration with the languages of one direction as `languages`.
+
+        Only models of several pairs need them to be chosen. The source language may remain unknown.
+        """
+        targets, pairs = self.targets, self.all_pairs
+        known = {language for pair in pairs for language in pair}
+        listed = ", ".join(" to ".join(pair) for pair in pairs)
+        if to is None and len(targets) > 1:
+            raise BadInput(
+                f"the model translates to {', '.join(targets)}: choose one of them as the target "
+                f"language, such as --to {targets[0]}"
+            )
+        target = targets[0] if to is None else to
+        if target not in targets:
+            raise BadInput(f"the model does not translate to {to:.60}: it translates {listed}")
+        if source is not None and (source not in known or source == target):
+            raise BadInput(
+                f"the model does not translate from {source:.60} to {target}: it translates "
+                f"{listed}"
+            )
+        sources = [left for left, right in pairs if right == target]
+        chosen = source or (sources[0] if len(sources) == 1 else UNKNOWN_SOURCE)
+        return dataclasses.replace(self, languages=(chosen, target))
+
     def save(self, run: Path) -> None:
         """Write config.json."""
         selection = self.selection
@@ -97,6 +134,7 @@ class RunConfig:
                 "format": FORMAT,
                 "preset": self.preset,
                 "languages": list(self.languages),
+                "pairs": [list(pair) for pair in self.pairs],
                 "device": self.device,
                 "weights": self.weights,
                 # For version 0.1, which reads only this text.
@@ -131,6 +169,7 @@ class RunConfig:
                 train=TrainConfig.from_json(value["train"]),
                 search=SearchConfig.from_json(value["search"]),
                 languages=(value["languages"][0], value["languages"][1]),
+                pairs=tuple((pair[0], pair[1]) for pair in value.get("pairs") or ()),
                 preset=value["preset"],
                 device=value["device"],
                 weights=value["weights"],
@@ -192,6 +231,7 @@ FIELDS = {
     **dict.fromkeys(("preset", "device", "weights", "chosen"), str),
     **dict.fromkeys(("model", "train", "search"), dict[str, Any]),
     "languages": tuple[str, str],
+    "pairs": list[tuple[str, str]] | None,
     "versions": dict[str, str],
     "selection": dict[str, str | int] | None,
     "origin": dict[str, str | int] | None,

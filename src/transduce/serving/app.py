@@ -173,7 +173,7 @@ def _add_translation(
         """
         start = time.perf_counter()
         parameters = await read_json(request, limits, schemas.TranslateRequest)
-        model = service.find(parameters.model)
+        model = service.find(parameters.model, parameters.source, parameters.target)
         search = model.translator.config.search
         config = search_config(search, parameters.beam, parameters.alpha, parameters.nbest)
         client = admission_of(request).client
@@ -200,7 +200,8 @@ def _add_translation(
         further: dict[str, Any] = {"documents": documents.to_json()}
         if not show_examples:
             further["examples"] = []
-        described = [{**model.to_json(), **further} for model in service.models.values()]
+        models = [each for model in service.models.values() for each in model.directions()]
+        described = [{**model.to_json(), **further} for model in models]
         return json_response({"models": described, "limits": bounds})
 
 

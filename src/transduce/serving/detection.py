@@ -40,7 +40,7 @@ async def detected_languages(
     except MissingExtra as error:
         raise Problem(501, str(error)) from None
     likely = [guess for guess in guesses if guess is guesses[0] or guess.probability >= 0.01]
-    sources = dict.fromkeys(model.languages[0] for model in models)
+    sources = dict.fromkeys(source for model in models for source, _ in model.pairs)
     return [to_json(guess) for guess in likely] or [to_json(Guess(code, 0)) for code in sources][:1]
 
 
@@ -52,7 +52,7 @@ async def detect_source(
     The first one if the texts do not tell; None if there is no model, or if there are several
     and the library is not installed.
     """
-    sources = [model.languages[0] for model in models if model.languages[1] == target]
+    sources = [pair[0] for model in models for pair in model.pairs if pair[1] == target]
     guesses = []
     if is_available():
         guesses = await rank_languages(texts, _languages(models), html=html)
@@ -68,4 +68,4 @@ def to_json(guess: Guess) -> dict[str, Any]:
 
 
 def _languages(models: Collection[ServedModel]) -> Collection[str]:
-    return dict.fromkeys(language for model in models for language in model.languages)
+    return dict.fromkeys(code for model in models for pair in model.pairs for code in pair)

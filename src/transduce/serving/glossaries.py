@@ -12,8 +12,7 @@ from transduce.serving.models import ServedModel
 from transduce.serving.problems import SHOWN, Problem
 from transduce.serving.schemas import GlossaryEntry, GlossaryValue, TextOptions
 from transduce.serving.service import in_background
-from transduce.translation.segments import Preparation
-from transduce.translation.translator import preparation
+from transduce.translation.segments import Preparation, preparation
 
 Glossaries = Mapping[str, Glossary]
 

@@ -93,7 +93,7 @@ class Inspections:
     async def _inspect(self, model: ServedModel, source: str, target: str | None) -> "Inspection":
         self.load()
         try:
-            inspector = await self._inspector(model)
+            inspector = (await self._inspector(model)).directed(to=model.languages[1])
             return await asyncio.wrap_future(
                 self._submit(lambda: inspector.inspect(source, target))
             )
@@ -103,7 +103,7 @@ class Inspections:
     async def _inspector(self, model: ServedModel) -> "Inspector":
         try:
             # A client that disconnects must not cancel loading.
-            return await asyncio.shield(asyncio.wrap_future(self._inspectors[model]))
+            return await asyncio.shield(asyncio.wrap_future(self._inspectors[model.served]))
         except Exception as error:
             logger.error("torch could not load %s", model.name, exc_info=error)
             raise Problem(

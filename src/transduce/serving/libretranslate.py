@@ -90,7 +90,7 @@ def frontend_settings(
     models: Iterable[ServedModel], limits: Limits, *, needs_key: bool
 ) -> dict[str, Any]:
     """Return the settings of LibreTranslate's own page; some clients read them."""
-    pairs = [model.languages for model in models]
+    pairs = [pair for model in models for pair in model.pairs]
     target = pairs[0][1] if pairs else ""
     return {
         "apiKeys": needs_key,
@@ -114,8 +114,7 @@ def frontend_settings(
 def languages(models: Iterable[ServedModel]) -> list[dict[str, Any]]:
     """Return the languages, each with its target languages."""
     targets: dict[str, list[str]] = {}
-    for model in models:
-        source, target = model.languages
+    for source, target in (pair for model in models for pair in model.pairs):
         targets.setdefault(target, [])
         if target not in targets.setdefault(source, []):
             targets[source].append(target)
@@ -127,10 +126,10 @@ def languages(models: Iterable[ServedModel]) -> list[dict[str, Any]]:
 
 def find_model(models: Iterable[ServedModel], source: str, target: str) -> ServedModel:
     """Return the first model for a pair of languages; `auto`: the only one with this target."""
-    pairs = {model.languages: model for model in reversed([*models])}
+    pairs = {pair: model for model in reversed([*models]) for pair in reversed(model.pairs)}
     matching = [pair for pair in pairs if pair[1] == target and source in (pair[0], AUTO)]
     if len(matching) == 1:
-        return pairs[matching[0]]
+        return pairs[matching[0]].directed(to=target, source=matching[0][0])
     available = ", ".join(f"{left} to {right}" for left, right in reversed(pairs))
     if matching:
         raise Problem(

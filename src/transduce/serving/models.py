@@ -1,5 +1,6 @@
 """The models that are served."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Any
 from transduce.errors import BadInput, BadRun
 from transduce.glossary import Glossary
 from transduce.runs.arrays import count_values, hash_of
-from transduce.runs.folder import RunConfig, weights_file
+from transduce.runs.folder import UNKNOWN_SOURCE, RunConfig, weights_file
 from transduce.runs.history import RunLog
 from transduce.serving.languages import language_name
 from transduce.translation.translator import Translator
@@ -29,6 +30,7 @@ class ServedModel:
     glossaries: Mapping[str, Glossary] = field(default_factory=dict)  # that requests may use
     version: str = ""  # hash of the weights
     options: Mapping[str, str] = field(default_factory=dict)  # of `load`
+    whole: "ServedModel | None" = None  # the model of which this is one direction
 
     @classmethod
     def load(
@@ -61,6 +63,33 @@ class ServedModel:
     def languages(self) -> tuple[str, str]:
         """The source and target language."""
         return self.translator.config.languages
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """All pairs of languages of the model."""
+        return self.translator.config.all_pairs
+
+    @property
+    def served(self) -> "ServedModel":
+        """The model itself, if this is one direction of it."""
+        return self.whole or self
+
+    def directed(self, *, to: str | None, source: str | None) -> "ServedModel":
+        """Return one direction of the model, named like MODEL:en-de."""
+        translator = self.translator.directed(to=to, source=source)
+        if not self.translator.config.pairs:
+            return self
+        known = translator.config.languages[0] != UNKNOWN_SOURCE
+        name = f"{self.name}:{'-'.join(translator.config.languages)}" if known else self.name
+        sources = {source for source, _ in self.pairs}
+        examples = self.examples if len(sources) == 1 else ()  # they are not told apart
+        return dataclasses.replace(
+            self, name=name, translator=translator, examples=examples, whole=self
+        )
+
+    def directions(self) -> "list[ServedModel]":
+        """Return one model for each pair of languages."""
+        return [self.directed(to=target, source=source) for source, target in self.pairs]
 
     def to_json(self) -> dict[str, Any]:
         """Return the description for clients."""

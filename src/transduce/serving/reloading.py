@@ -41,7 +41,7 @@ class Reloads:
         A model that cannot be loaded stays in service as it is; the others are replaced.
         """
         service = self._service
-        names = [service.find(name).name] if name is not None else [*service.models]
+        names = [service.named(name).name] if name is not None else [*service.models]
         async with self._one_at_a_time:
             reloaded, failures = [], []
             for model in [service.models[name] for name in names]:

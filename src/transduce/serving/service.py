@@ -23,9 +23,8 @@ from transduce.serving.models import ServedModel
 from transduce.serving.paragraphs import TranslatedText, split_lines
 from transduce.serving.problems import SHOWN, Problem, retry_later
 from transduce.translation.rounds import Align, Guard, Search, Steps
-from transduce.translation.segments import Preparation, SegmentedText
+from transduce.translation.segments import Preparation, SegmentedText, preparation
 from transduce.translation.translation import Translation
-from transduce.translation.translator import preparation
 
 SHORT = 500  # texts of up to this many characters are prepared in the event loop, within 2 ms
 MAX_RETRY_AFTER = 60  # seconds
@@ -76,13 +75,44 @@ class Service:
         ended = [batcher.close() for batcher in self.batchers.values()]
         return all(ended)
 
-    def find(self, name: str | None) -> ServedModel:
+    def find(
+        self, name: str | None, source: str | None = None, target: str | None = None
+    ) -> ServedModel:
+        """Return a direction of the model with this name; None: the first model that fits.
+
+        A name may say the direction, such as MODEL:en-de.
+        """
+        model, pair = self.named(name), ""
+        if name is None:
+            fits = [m for m in self.models.values() if _translates(m, source, target)]
+            model = fits[0] if fits else model
+        elif name not in self.models:
+            pair = name.rpartition(":")[2]
+            source, target = next(p for p in model.pairs if "-".join(p) == pair)
+        targets = model.translator.config.targets
+        if target is None and len(targets) > 1:
+            raise Problem(
+                400,
+                f"{model.name} translates to {', '.join(targets)}: give the target language, or a "
+                f"model such as {model.directions()[0].name}",
+            )
+        try:
+            return model.directed(to=target, source=source)
+        except TransduceError as error:
+            raise Problem(400, str(error)) from None
+
+    def named(self, name: str | None) -> ServedModel:
         """Return the model with this name; None: the first model."""
         if not self.models:
             raise Problem(404, "no model is served: start with `transduce serve RUN`")
         if name is None:
             return next(iter(self.models.values()))
         if name not in self.models:
+            whole, _, pair = name.rpartition(":")
+            if whole in self.models and pair in map(
+                "-".join, self.models[whole].translator.config.pairs
+            ):
+                return self.models[whole]
             name = name[:SHOWN]
             names = f" The models are: {', '.join(self.models)}"
             hint = did_you_mean(name, self.models) or names
@@ -102,7 +132,7 @@ class Service:
         """Translate the texts of one request."""
         how = how or preparation()
         self.check(texts)
-        batcher = self.batchers[model]
+        batcher = self.batchers[model.served]
         self._require_room(1, batcher)  # early: splitting into sentences takes time
         split_texts = [split_lines(text) for text in texts]
         flat = [line for text_lines, _ in split_texts for line in text_lines]
@@ -124,7 +154,7 @@ class Service:
         how = how or preparation()
         texts = [inline_text(unit.source) for unit in units]
         self.check_content(texts)
-        self._require_room(1, self.batchers[model])
+        self._require_room(1, self.batchers[model.served])
         distinct = list(dict.fromkeys(unit.source for unit in units))
         searched = await self._searched(model, distinct, how, config, client, guard)
 
@@ -152,7 +182,7 @@ class Service:
         guard: Guard,
     ) -> list[SegmentedText]:
         """Prepare, search and finish texts; the steps between searches run in the background."""
-        translator, batcher = model.translator, self.batchers[model]
+        translator, batcher = model.translator, self.batchers[model.served]
         size = sum(len(text) for text in texts) + len(texts)
         prepared = await in_background(partial(translator.prepare, texts, how), size)
         count = sum(len(text.segments) for text in prepared)
@@ -265,6 +295,11 @@ def encoded(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         raise Problem(400, "the text has a lone surrogate: expected valid Unicode") from None
+
+
+def _translates(model: ServedModel, source: str | None, target: str | None) -> bool:
+    """Return whether the model was trained on such a pair; None is any language."""
+    return any(source in (None, left) and target in (None, right) for left, right in model.pairs)
 
 
 def _next(steps: Steps[None], answer: Any) -> Search | Align | None:

@@ -31,6 +31,7 @@ MAXIMUM = {
     **dict.fromkeys(("batch_tokens", "accumulate"), 1 << 31),
     "alpha": 10,  # the penalty of the longest output must fit into float32
     "temperature": 1_000_000,
+    "data_temperature": 1_000,
 }
 MAX_INT = (1 << 63) - 1  # for all other integers: torch and numpy store them as int64
 

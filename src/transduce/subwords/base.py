@@ -19,6 +19,8 @@ SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")  # in the order of their ids
 SENTINELS = tuple(f"<|{number}|>" for number in range(1, 17))
 TERM_MARKERS = ("<|term|>", "<|is|>", "<|end|>")
 
+TO = "2"  # begins the tag of a target language: <2de>; other tags begin with a letter
+
 AnyKind = Literal["bpe", "wordpiece", "sentencepiece"]  # the last is for imported models only
 
 
@@ -82,6 +84,11 @@ class Coder(Protocol):
         return len(self) - len(self.markers) - len(self.tags)
 
     @property
+    def languages(self) -> tuple[str, ...]:
+        """The target languages that have a tag; none in models of one target language."""
+        return tuple(tag.removeprefix(TO) for tag in self.tags if tag.startswith(TO))
+
+    @property
     def sentinels(self) -> Sequence[int]:
         """The ids that stand for copied spans; none if the model was trained without them."""
         first = self.first_tag + len(self.tags)
@@ -99,12 +106,26 @@ class Coder(Protocol):
         if tag is None:
             return []
         if tag not in self.tags:
-            known = ", ".join(self.tags)
+            if tag.startswith(TO):
+                known = ", ".join(self.languages)
+                raise BadInput(
+                    f"there is no token of the target language {tag.removeprefix(TO)!r:.60}: "
+                    + (
+                        f"the model knows {known}"
+                        if known
+                        else "the model was trained with one target language"
+                    )
+                )
+            known = ", ".join(tag for tag in self.tags if not tag.startswith(TO))
             raise BadInput(
                 f"there is no tag {tag!r:.60}: "
                 + (f"the model knows {known}" if known else "the model was trained without tags")
             )
         return [self.first_tag + self.tags.index(tag)]
+
+    def language_ids(self, target: str) -> list[int]:
+        """Return the ids that ask for a target language: none in models of one."""
+        return self.tag_ids(TO + target) if self.languages else []
 
     def encode_parts(self, texts: Sequence[Sequence[str | int]]) -> list[list[int]]:
         """Return the ids of texts with tags and markers inside, which are given as ids."""

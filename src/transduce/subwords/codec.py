@@ -42,6 +42,11 @@ class Codec:
         assert kind != "symbols"  # only targets have symbols
         return kind
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The target languages that have a tag; none in models of one target language."""
+        return self.source.languages
+
     def with_tags(self, tags: Sequence[str]) -> "Codec":
         """Return the same subwords, with tags in the source vocabulary."""
         if not tags:

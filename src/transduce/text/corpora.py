@@ -1,4 +1,4 @@
-"""A parallel text to train on, with its weight among others and its tag."""
+"""A parallel text to train on, with its weight among others, its tag and its languages."""
 
 import dataclasses
 import itertools
@@ -11,12 +11,13 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from transduce.errors import BadInput
-from transduce.text.languages import STORAGE_SUFFIXES
+from transduce.text.languages import STORAGE_SUFFIXES, Pair, guess_languages
 from transduce.text.reading import STDIN, path_exists
 
 MAX_WEIGHT = 1_000
 MAX_NAME = 60  # characters
-FORM = "FILE[,FILE][=WEIGHT][@TAG]"
+FORM = "FILE[,FILE][:en-de][=WEIGHT][@TAG]"
+LANGUAGES = r"[A-Za-z]\w{0,19}-[A-Za-z]\w{0,19}"
 TAG = r"[A-Za-z][A-Za-z0-9_-]{0,39}"  # a letter first: no subword begins with "<" and a letter
 RESERVED = frozenset({"pad", "s", "unk"})  # special tokens without < and >
 
@@ -31,6 +32,7 @@ class CorpusText:
     `tag` adds the token <tag> before each source sentence; translating with the tag then gives
     translations like those of this corpus. `valid` is validation text for this corpus alone. `name`
     stands for the corpus in metrics and counts, by default the common part of the file names.
+    `languages` are codes such as "en-de", by default those in the file names.
     """
 
     source: str | Path
@@ -39,9 +41,11 @@ class CorpusText:
     tag: str | None = None
     valid: Files | None = None
     name: str | None = None
+    languages: str | Pair | None = None
+    reverse: bool = False  # the preceding corpus in the other direction: see `reversed`
 
     def __post_init__(self) -> None:
-        """Refuse a weight, tag or name that cannot be used."""
+        """Refuse a weight, tag, name or languages that cannot be used."""
         weight: Any = self.weight
         shown = str(self.source)
         number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)  # NumPy's too
@@ -60,6 +64,9 @@ class CorpusText:
                 f"the name of {shown} is {self.name!r:.60}: expected letters, digits, dots, "
                 f"hyphens and underscores, at most {MAX_NAME}"
             )
+        if isinstance(self.languages, str):
+            pair = guess_languages("", None, self.languages)  # refuses anything but two codes
+            object.__setattr__(self, "languages", pair)
         object.__setattr__(self, "weight", float(weight))
 
     @property
@@ -67,10 +74,27 @@ class CorpusText:
         """The files of both sides, or one TSV."""
         return self.source, self.target
 
+    @property
+    def pair(self) -> Pair | None:
+        """The codes in `languages`."""
+        assert not isinstance(self.languages, str)
+        return self.languages
+
+    def in_languages(self, pair: Pair) -> "CorpusText":
+        """Return the same text with these languages."""
+        return dataclasses.replace(self, languages=pair)
+
+    def reversed(self) -> "CorpusText":
+        """Return the same text in the other direction, to follow this one."""
+        pair = self.pair
+        name = f"{self.name}-reversed"[-MAX_NAME:] if self.name else None
+        languages = (pair[1], pair[0]) if pair else None
+        return dataclasses.replace(self, languages=languages, name=name, reverse=True)
+
     @classmethod
     def parse(cls, text: str) -> "CorpusText":
-        """Parse FILE[,FILE][=WEIGHT][@TAG]; names of existing files are these files."""
-        rest, weight, tag = text, 1.0, None
+        """Parse FILE[,FILE][:en-de][=WEIGHT][@TAG]; names of existing files are these files."""
+        rest, weight, tag, languages = text, 1.0, None, None
         if not _names_files(text) and (tagged := re.fullmatch(f"(.+)@({TAG})", text, re.DOTALL)):
             rest, tag = tagged[1], tagged[2]
         if not _names_files(rest):
@@ -86,13 +110,16 @@ class CorpusText:
                 raise BadInput(
                     f"--corpus {text}: the weight is {number!r:.60}: expected a number above 0"
                 )
+        if not _names_files(rest) and (stated := re.fullmatch(f"(.+):({LANGUAGES})", rest)):
+            rest, languages = stated[1], stated[2]
         files = [rest] if path_exists(rest) else rest.split(",")
         if len(files) > 2 or not all(files):
             raise BadInput(
                 f"--corpus {text}: expected {FORM}: one TSV, or the source and the target with a "
                 "comma between them"
             )
-        return cls(files[0], files[1] if len(files) == 2 else None, weight, tag)
+        target = files[1] if len(files) == 2 else None
+        return cls(files[0], target, weight, tag, languages=languages)
 
 
 def with_names(corpora: Iterable[CorpusText]) -> list[CorpusText]:

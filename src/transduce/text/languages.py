@@ -30,10 +30,12 @@ STORAGE_SUFFIXES = frozenset(COMPRESSIONS).union(
 UNKNOWN = ("src", "tgt")  # languages of texts whose names have no codes
 CODE = re.compile(r"[a-z]{2,3}(_[a-z]{2,4})?", re.IGNORECASE)
 
+Pair = tuple[str, str]  # the codes of source and target
+
 
 def guess_languages(
     source: str | Path, target: str | Path | None, given: str | None = None
-) -> tuple[str, str]:
+) -> Pair:
     """Return the languages: as given ("en-de"), else from the file names, else src and tgt.
 
     Two files are named like train.en and train.de (or train.en.xz, train.de.txt), one TSV like

@@ -2,7 +2,7 @@
 
 import dataclasses
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from transduce import __version__
 from transduce.config import ModelConfig, SearchConfig, TrainConfig, apply_settings
 from transduce.corpus.token_files import Corpus
-from transduce.errors import BadInput, BadSetting
+from transduce.errors import BadSetting
 from transduce.model.architecture import count_parameters
 from transduce.presets import Preset, find_preset
 from transduce.runs.folder import RunConfig, Task
@@ -20,8 +20,6 @@ from transduce.system.files import checksum
 from transduce.system.formatting import format_duration, pluralize
 from transduce.system.processes import cores
 from transduce.system.progress import Progress
-from transduce.text.corpora import CorpusText
-from transduce.text.reading import find_languages
 from transduce.training.defaults import Row, choose_row
 from transduce.training.optimizer import fit_residual_lr
 from transduce.training.start import Start
@@ -46,7 +44,7 @@ ADDED = frozenset(
     {
         *("init", "pre_norm", "norm", "gated", "qk_norm", "optimizer", "schedule", "weight_decay"),
         *("ema", "rdrop", "simcut", "cutoff", "word_dropout", "bpe_dropout"),
-        *("spans", "terms", "position_lr"),
+        *("spans", "terms", "position_lr", "data_temperature"),
     }
 )
 # Model settings that may differ from those of the trained model to start from.
@@ -119,6 +117,7 @@ def new_config(
         model=model,
         train=train,
         languages=corpus.languages,
+        pairs=_all_pairs(corpus, trained),
         preset=row.preset,
         device=device.type,
         versions={
@@ -129,6 +128,13 @@ def new_config(
         search=trained.config.search if trained else SearchConfig(),
         origin=start.origin if start else None,
     )
+
+
+def _all_pairs(corpus: Corpus, trained: Start | None) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of languages, if there are several; those of the model to start from too."""
+    before = trained.config.pairs if trained else ()
+    pairs = dict.fromkeys((*(corpus.pairs or (corpus.languages,)), *before))
+    return tuple(pairs) if len(pairs) > 1 else ()
 
 
 def _fit_to_rate(
@@ -229,34 +235,6 @@ def resumed_config(
         threads = pluralize(train.threads or 1, "thread")
         progress.say(f"{threads} instead of {config.train.threads}: {not_exact}")
     return dataclasses.replace(config, train=train)
-
-
-def choose_languages(
-    corpora: Sequence[CorpusText],
-    given: str | None,
-    known: tuple[str, str] | None,
-    progress: Progress,
-) -> tuple[str, str]:
-    """Return the languages: as given, else `known` from the model to start from, else guessed."""
-    guesses: dict[tuple[str, str], CorpusText] = {}
-    for corpus in corpora:
-        guesses.setdefault(find_languages(*corpus.files, given), corpus)
-    unknown = ("src", "tgt")
-    guessed, *others = [guess for guess in guesses if guess != unknown] or [unknown]
-    if others:
-        other = guesses[others[0]]
-        raise BadInput(
-            f"the files' endings say {'-'.join(guessed)}, but those of the corpus {other.name} say "
-            f"{'-'.join(others[0])}: give each source before its target; --languages settles it"
-        )
-    if known is None or given is not None:
-        return guessed
-    if guessed not in (known, unknown):
-        progress.say(
-            f"the files' endings say {'-'.join(guessed)}, but the model translates "
-            f"{'-'.join(known)}: is this the right text, in this order? (--languages settles it)"
-        )
-    return known
 
 
 def _limited_as_set(train: TrainConfig, settings: Mapping[str, Value]) -> TrainConfig:

@@ -26,10 +26,11 @@ from transduce.system.processes import cores
 from transduce.system.progress import Progress, Silent
 from transduce.system.signals import signals_as_interrupt
 from transduce.text.corpora import CorpusText, Files, with_names
+from transduce.text.languages import UNKNOWN, Pair
 from transduce.training.defaults import Row, rows_for
 from transduce.training.distributed.processes import join_processes
+from transduce.training.languages import in_directions
 from transduce.training.settings import (
-    choose_languages,
     configure,
     new_config,
     resumed_config,
@@ -46,6 +47,18 @@ class Texts:
     corpora: Sequence[CorpusText]
     valid: Files | None = None
     languages: str | None = None
+    both_directions: bool = False
+
+    def in_directions(self, known: Sequence[Pair], progress: Progress) -> "Texts":
+        """Return the texts with their languages, in both directions if required."""
+        corpora, valid = in_directions(
+            *(self.corpora, self.valid),
+            given=self.languages,
+            known=known,
+            both=self.both_directions,
+            progress=progress,
+        )
+        return Texts(corpora, valid, self.languages)
 
     @property
     def weights(self) -> tuple[float, ...]:
@@ -119,6 +132,7 @@ def train(
     task: Task = "translation",
     valid: Files | None = None,
     languages: str | None = None,
+    both_directions: bool = False,
     preset: str | None = None,
     steps: int | None = None,
     epochs: int | None = None,
@@ -135,16 +149,15 @@ def train(
 
     The run folder `out` contains everything that `Translator.load` and the commands need; `corpus`
     is another folder for token files, which runs may share. The same call again resumes the run.
-
     `settings` changes any setting that `transduce settings` lists, with Python values or text as
     for `--set`; `steps`, `epochs`, `seconds` and `seed` are shorthand for settings. Those not given
-    are chosen by the size of the data and the machine. `corpora` are further texts with weights.
-    `start` is a trained run to start from: its weights, model, subwords and languages; a preset
-    then sets the training only. `extend_vocabulary` adds that many subwords, learned from the new
-    text. `subwords_of` is a run whose subwords are used, `codec` the subwords. `search` is stored
-    in the run, `task` is what the model learns. `callback(step, metrics)` is called for each logged
-    step and validation; its exception is raised after saving. `services` gets them too: `{"wandb":
-    project, "mlflow": uri}`.
+    are chosen by the size of the data and the machine. `corpora` are further texts with weights, in
+    any pairs of languages; `both_directions` uses all texts in both. `start` is a trained run to
+    start from: its weights, model, subwords and languages; a preset then sets the training only.
+    `extend_vocabulary` adds that many subwords, learned from the new text. `subwords_of` is a run
+    whose subwords are used, `codec` the subwords. `search` is stored in the run, `task` is what the
+    model learns. `callback(step, metrics)` is called for each logged step and validation; its
+    exception is raised after saving. `services` gets them too: `{"wandb": project, "mlflow": uri}`.
 
     >>> train("train.en", "train.de", out="runs/en-de", settings={"N": 2, "P_drop": 0.3}).name
     'en-de'
@@ -161,7 +174,7 @@ def train(
     )
     for line in alias_notes(settings or {}):
         (progress or Silent()).say(line)
-    texts = Texts(all_corpora(source, target, corpora), valid, languages)
+    texts = Texts(all_corpora(source, target, corpora), valid, languages, both_directions)
     tracking = Tracking(tensorboard=tensorboard, callback=callback, services=services)
     return train_on(lambda: texts, plan, device=device, tracking=tracking, progress=progress)
 
@@ -178,7 +191,8 @@ def all_corpora(
         )
     if not first and (target is not None or not corpora):
         raise BadInput("there is no text to train on: expected source and target, or corpora")
-    return with_names([*first, *corpora])
+    with_names(all_texts := [*first, *corpora])  # refuses a name that is given twice
+    return all_texts
 
 
 def merge_settings(
@@ -242,21 +256,22 @@ def prepare_run(
         origin = config.origin
         codec = Codec.load(config.verified(run, SUBWORDS)) if origin else plan.codec
         more = origin.more if origin else 0
-        languages = config.languages if origin and origin.weights else None
+        trained = config if origin and origin.weights else None
     else:
         model, train = configure(find_preset(plan.preset or "base"), plan.settings, start)
         config = RunConfig(model=model, train=train)
         codec = start.codec if start else plan.codec
         more = start.more if start else 0
-        languages = start.config.languages if start and start.weights else None
-    given, missing = texts(), not plan.corpus_folder.exists()
+        trained = start.config if start and start.weights else None
+    known = trained.all_pairs if trained else ()
+    given, missing = texts().in_directions(known, progress), not plan.corpus_folder.exists()
     if resumes:
         _require_same_weights(config, given, run)
     corpus = prepare(
         given.corpora,
         plan.corpus_folder,
         valid=given.valid,
-        languages=choose_languages(given.corpora, given.languages, languages, progress),
+        languages=given.corpora[0].pair or UNKNOWN,
         train=config.train,
         max_len=config.model.max_len,
         codec=codec,
@@ -308,8 +323,9 @@ def _new_run(
 ) -> RunConfig:
     """Choose the settings for a new run, and write its subwords and initial weights."""
     run, start = plan.run, plan.start
-    Mixture.of(corpus.manifest, weights)  # refuses weights that leave nothing to train on
     config = new_config(corpus, plan.preset, plan.settings, device, progress, start)
+    # This refuses weights that leave nothing to train on.
+    Mixture.of(corpus.manifest, weights, config.train.data_temperature)
     config = dataclasses.replace(
         config,
         task=plan.task,

@@ -77,7 +77,8 @@ class Trainer:
             ),
         )
         self.optimizer.found_inf = self.gradient_step.skipped
-        mixture = Mixture.of(corpus.manifest, run_config.corpus_weights)
+        temperature = run_config.train.data_temperature
+        mixture = Mixture.of(corpus.manifest, run_config.corpus_weights, temperature)
         updates = Updates(
             lambda epoch, random: self.gradient_step.deal(epoch, random, mixture.draw(random)),
             seed=self.config.seed,

@@ -1,7 +1,7 @@
 """Validation: loss, perplexity, source use and BLEU on the validation set, during training."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,6 +38,7 @@ class Validation:
     samples: Translated | None = None
     # The smoothed loss and the negative log-likelihood of each of several corpora.
     corpora: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    bleu_by_pair: Mapping[str, float] = field(default_factory=dict)  # `bleu` is their mean
 
     @property
     def perplexity(self) -> float:
@@ -55,11 +56,14 @@ class Validation:
             value["valid_source_use"] = self.source_use
         for name, (loss, nll) in self.corpora.items():
             value |= {f"valid_loss/{name}": loss, f"valid_nll/{name}": nll}
+        for pair, bleu in self.bleu_by_pair.items():
+            value[f"valid_bleu/{pair}"] = round(bleu, 2)
         return value if self.bleu is None else value | {"valid_bleu": round(self.bleu, 2)}
 
     def __str__(self) -> str:
         how = "greedy, of characters" if self.characters else "greedy"
-        bleu = "" if self.bleu is None else f", BLEU {self.bleu:.1f} ({how})"
+        each = "".join(f"{pair} {bleu:.1f}, " for pair, bleu in self.bleu_by_pair.items())
+        bleu = "" if self.bleu is None else f", BLEU {self.bleu:.1f} ({each}{how})"
         use = "" if self.source_use is None else f", source use {self.source_use:z.2f}"
         parts = ", ".join(f"{name} {loss:.3f}" for name, (loss, _) in self.corpora.items())
         parts = f" ({parts})" if parts else ""
@@ -86,25 +90,81 @@ class Validation:
 def validate(gradient_step: GradientStep, corpus: Corpus, translate: int) -> Validation:
     """Measure the model on the validation set; BLEU on `translate` of its sentences.
 
-    If `translate` is 0, a few sentences are still translated as samples.
+    With several pairs of languages, BLEU is on that many sentences of each. If `translate` is 0, a
+    few sentences are still translated as samples.
     """
     parts = corpus.valid_parts
     corpora = {name: measure_loss(gradient_step, part) for name, part in parts.items()}
     if corpora:
-        tokens = [part.target.lengths.sum() for part in parts.values()]
-        loss, nll = np.average([*corpora.values()], axis=0, weights=tokens).tolist()
+        tokens = {name: int(part.target.lengths.sum()) for name, part in parts.items()}
+        loss, nll = _mean(corpora, tokens)
+        for pair, names in _names_by_pair(corpus).items():
+            if len(names) > 1 and pair not in corpora:
+                corpora[pair] = _mean({name: corpora[name] for name in names}, tokens)
     else:
         loss, nll = measure_loss(gradient_step, corpus.valid)
     if not math.isfinite(loss):
         return Validation(loss, nll)
     count = min(MOST, max(FEWEST, len(corpus.valid) // 10))
-    use = measure_source_use(gradient_step, corpus.valid, nll, count)
-    translated = translations(gradient_step.model, corpus, translate or SHOWN)
+    use = measure_source_use(gradient_step, corpus.valid, nll, count, groups_of(corpus))
+    model = gradient_step.model
+    if names_by_pair := _names_by_pair(corpus):
+        by_pair, samples = _translate_pairs(model, corpus, names_by_pair, translate)
+        bleu = sum(by_pair.values()) / len(by_pair) if by_pair else None
+        characters = any(counts_characters(pair[1]) for pair in corpus.pairs)
+        return Validation(loss, nll, use, bleu, characters, samples, corpora, by_pair)
+    sentences = chosen_sentences(corpus, translate or SHOWN)
+    translated = translations(model, corpus, sentences)
     bleu, language = None, corpus.languages[1]
     if translate:
         bleu = scoring.bleu(translated.outputs, translated.reference, language)
     characters = counts_characters(language)
     return Validation(loss, nll, use, bleu, characters, spread(translated, SHOWN), corpora)
+
+
+def _mean(
+    losses: Mapping[str, tuple[float, float]], tokens: Mapping[str, int]
+) -> tuple[float, float]:
+    """Return the mean losses per token of several corpora."""
+    weights = [tokens[name] for name in losses]
+    loss, nll = np.average([*losses.values()], axis=0, weights=weights).tolist()
+    return loss, nll
+
+
+def _names_by_pair(corpus: Corpus) -> dict[str, list[str]]:
+    """Return the corpora of each pair of languages, if there are several pairs."""
+    names: dict[str, list[str]] = {}
+    for name, pair in corpus.pair_of.items() if corpus.valid_parts else ():
+        names.setdefault("-".join(pair), []).append(name)
+    return names
+
+
+def _translate_pairs(
+    model: Transducer, corpus: Corpus, names: Mapping[str, list[str]], translate: int
+) -> tuple[dict[str, float], Translated]:
+    """Return BLEU of each pair of languages on `translate` sentences, and samples of all."""
+    begins, begin = {}, 0
+    for name, part in corpus.valid_parts.items():
+        begins[name] = begin
+        begin += len(part)
+    scores: dict[str, float] = {}
+    shown: list[Translated] = []
+    for pair, corpora in names.items():
+        parts = corpus.valid_parts
+        all_of_pair = [begins[name] + i for name in corpora for i in range(len(parts[name]))]
+        count = min(translate or math.ceil(SHOWN / len(names)), len(all_of_pair))
+        sentences = [all_of_pair[i * len(all_of_pair) // count] for i in range(count)]
+        translated = translations(model, corpus, sentences)
+        if translate:
+            language = corpus.pair_of[corpora[0]][1]
+            scores[pair] = scoring.bleu(translated.outputs, translated.reference, language)
+        shown.append(spread(translated, math.ceil(SHOWN / len(names))))
+    samples = Translated(
+        [text for each in shown for text in each.source],
+        [text for each in shown for text in each.reference],
+        [text for each in shown for text in each.outputs],
+    )
+    return scores, samples
 
 
 @torch.inference_mode()
@@ -120,9 +180,15 @@ def measure_loss(gradient_step: GradientStep, part: Split) -> tuple[float, float
 
 
 def measure_source_use(
-    gradient_step: GradientStep, part: Split, nll: float, count: int
+    gradient_step: GradientStep,
+    part: Split,
+    nll: float,
+    count: int,
+    groups: Ints | None = None,
 ) -> float | None:
     """Return how much worse the model predicts `count` of the targets from another's source.
+
+    `groups` has the pair of languages of each sentence: the other source has the same languages.
 
     It is the increase of the negative log-likelihood per token: near 0 if the decoder ignores the
     source. `nll` is that of the whole split. None if there is only one sentence.
@@ -134,15 +200,31 @@ def measure_source_use(
     target = select(part.target, sentences)
     if count < len(part):
         nll = measure_loss(gradient_step, Split(select(part.source, sentences), target))[1]
-    others = select(part.source, sentences[next_longer(part.source.lengths_of(sentences))])
+    group = None if groups is None else groups[sentences]
+    lengths = part.source.lengths_of(sentences)
+    others = select(part.source, sentences[next_longer(lengths, group)])
     return measure_loss(gradient_step, Split(others, target))[1] - nll
 
 
-def next_longer(lengths: Ints) -> Ints:
-    """Return, for each sentence, the next one in order of length; for the longest, the shortest."""
+def groups_of(corpus: Corpus) -> Ints | None:
+    """Return the pair of languages of each validation sentence, if there are several."""
+    if not corpus.pairs or not corpus.valid_parts:
+        return None
+    sizes = [len(part) for part in corpus.valid_parts.values()]
+    numbers = [corpus.pairs.index(corpus.pair_of[name]) for name in corpus.valid_parts]
+    return np.repeat(np.array(numbers), sizes)
+
+
+def next_longer(lengths: Ints, groups: Ints | None = None) -> Ints:
+    """Return, for each sentence, the next one in order of length; for the longest, the shortest.
+
+    Both are in the same group.
+    """
     order = np.argsort(lengths, kind="stable")
     following = np.empty_like(order)
-    following[order] = np.roll(order, -1)
+    for group in [None] if groups is None else np.unique(groups):
+        own = order if groups is None else order[groups[order] == group]
+        following[own] = np.roll(own, -1)
     return following
 
 
@@ -152,13 +234,18 @@ def select(side: Side, sentences: Ints) -> Side:
     return Side(tokens, np.append(0, lengths.cumsum()))
 
 
-def translations(model: Transducer, corpus: Corpus, count: int) -> Translated:
-    """Translate the first sentences of the validation set greedily; some of each corpus."""
+def chosen_sentences(corpus: Corpus, count: int) -> list[int]:
+    """Return the first sentences of the validation set; of several corpora, some of each."""
+    count = min(count, len(corpus.valid))
+    step = len(corpus.valid) / count if corpus.valid_parts else 1
+    return [int(i * step) for i in range(count)]
+
+
+def translations(model: Transducer, corpus: Corpus, sentences: Sequence[int]) -> Translated:
+    """Translate sentences of the validation set greedily."""
     part, codec = corpus.valid, corpus.codec
-    count = min(count, len(part))
-    step = len(part) / count if corpus.valid_parts else 1
-    pairs = [part.pair(int(i * step)) for i in range(count)]
-    outputs = [""] * count
+    pairs = [part.pair(i) for i in sentences]
+    outputs = [""] * len(pairs)
     decoder = Decoder([model], codec.target.forbidden_ids(), record=False)
     jobs = [Job(source.astype(np.int64)) for source, _ in pairs]
     for number, hypotheses in decoder.search(jobs, GREEDY, SIDE_BY_SIDE):

@@ -10,7 +10,7 @@ from transduce.errors import BadInput
 from transduce.glossary import Glossary, Match
 from transduce.markup.inline import Inline, inline_text
 from transduce.markup.protected import STAND_IN, Protected, protect
-from transduce.markup.spans import SpanRules
+from transduce.markup.spans import BUILT_IN, SpanRules
 from transduce.runs.folder import RunConfig
 from transduce.subwords import EOS, Codec, Coder
 from transduce.text.splitting import check_installed as splitter_ready
@@ -169,6 +169,20 @@ class Preparation:
     memory: Memory | None = None
 
 
+def preparation(
+    *,
+    split: bool = True,
+    tag: str | None = None,
+    keep: bool | SpanRules | None = None,
+    glossary: Glossary | None = None,
+    memory: Memory | None = None,
+) -> Preparation:
+    """Return how to prepare texts; by default, spans are kept unless texts are test sets."""
+    kept = split if keep is None else keep
+    rules = (BUILT_IN if kept else None) if isinstance(kept, bool) else kept
+    return Preparation(split, tag, rules, glossary, memory)
+
+
 @dataclass(frozen=True, slots=True)
 class Segmenter:
     """Prepares texts for the search."""
@@ -231,7 +245,7 @@ class Segmenter:
             self._shown(text, sentence, mode)
             for (text, sentence), mode in zip(pairs, modes, strict=True)
         ]
-        tag_ids = coder.tag_ids(tag)
+        tag_ids = [*coder.language_ids(self.config.languages[1]), *coder.tag_ids(tag)]
         limit = self.config.model.max_len - 1 - len(tag_ids)
         encoded = _encode([each.parts for each in shown], coder)
         return [

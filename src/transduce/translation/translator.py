@@ -15,8 +15,8 @@ from transduce.errors import BadInput, BadRun
 from transduce.glossary import Glossary
 from transduce.markup.inline import Inline
 from transduce.markup.protected import Protected
-from transduce.markup.spans import BUILT_IN, SpanRules
-from transduce.runs.folder import SUBWORDS, RunConfig, weights_file
+from transduce.markup.spans import SpanRules
+from transduce.runs.folder import SUBWORDS, UNKNOWN_SOURCE, RunConfig, weights_file
 from transduce.subwords import EOS, Codec, Coder
 from transduce.translation.alignment import Links
 from transduce.translation.engines.selection import choose_engine
@@ -33,6 +33,7 @@ from transduce.translation.segments import (
     Segmenter,
     Sentence,
     one_line,
+    preparation,
 )
 from transduce.translation.streaming import read_blocks
 from transduce.translation.translation import (
@@ -62,10 +63,21 @@ class Translator:
     'Das Papier ist die Vorgabe.'
     """
 
-    def __init__(self, engine: Engine, codec: Codec, config: RunConfig, weights: str = "") -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        codec: Codec,
+        config: RunConfig,
+        weights: str = "",
+        *,
+        attends: bool | None = None,
+        directed: bool | None = None,
+    ) -> None:
         self.engine, self.codec, self.config = engine, codec, config
         self.weights = weights  # a description of the weights
-        self._attends = config.model.architecture == "transformer"
+        self._attends = config.model.architecture == "transformer" if attends is None else attends
+        # Whether the languages are chosen, if there are several pairs.
+        self._directed = not config.pairs if directed is None else directed
         self._segmenter = Segmenter(codec, config, codec.target.forbidden_ids())
 
     @classmethod
@@ -98,20 +110,43 @@ class Translator:
         limit = min(config.model.max_len for config in configs)
         model = dataclasses.replace(configs[0].model, max_len=limit)
         config = dataclasses.replace(configs[0], model=model)
-        translator = cls(loaded, codec, config, "; ".join(weights))
-        translator._attends = all(c.model.architecture == "transformer" for c in configs)
-        return translator
+        attends = all(c.model.architecture == "transformer" for c in configs)
+        translator = cls(loaded, codec, config, "; ".join(weights), attends=attends)
+        return translator.directed() if len(config.targets) == 1 else translator
 
-    def __call__(self, text: str) -> str:
+    def directed(self, *, to: str | None = None, source: str | None = None) -> Self:
+        """Return the translator to one target language, with the same model.
+
+        A model of several pairs needs `to`. Only checks and sentence splitting use `source`, the
+        source language. The pair may be one that the model was not trained on: see `zero_shot`.
+
+        >>> Translator.load("runs/en-de").directed(to="de")("The paper is the default.")
+        'Das Papier ist die Vorgabe.'
+        """
+        if self._directed and to is None and source is None:
+            return self
+        config = self.config.directed(to, source)
+        how: dict[str, Any] = {"attends": self._attends, "directed": True}
+        return type(self)(self.engine, self.codec, config, self.weights, **how)
+
+    @property
+    def zero_shot(self) -> bool:
+        """Whether the source language is known, and the model was not trained on the pair."""
+        known = self._directed and self.config.languages[0] != UNKNOWN_SOURCE
+        return known and self.config.languages not in self.config.all_pairs
+
+    def __call__(self, text: str, *, to: str | None = None, source: str | None = None) -> str:
         """Translate one text."""
         if not isinstance(text, str):
             raise BadInput(f"expected one text, found {text!r}: translate() takes several")
-        return self.translate([text])[0].text
+        return self.translate([text], to=to, source=source)[0].text
 
     def translate(
         self,
         texts: Sequence[str | Inline],
         *,
+        to: str | None = None,
+        source: str | None = None,
         prefixes: Sequence[str] | None = None,
         tag: str | None = None,
         batch: int | None = None,
@@ -124,6 +159,8 @@ class Translator:
         **settings: Any,
     ) -> Translations:
         """Translate texts; `settings` are fields of SearchConfig: beam, alpha, nbest and so on.
+
+        `to` and `source` are the languages, of a model of several pairs: see `directed`.
 
         The sentences of a text are translated one by one and joined, because models are trained on
         single sentences. Candidate k joins the k-th best translations of the sentences, and its
@@ -150,7 +187,8 @@ class Translator:
             )
         given: dict[str, Any] = {"prefixes": prefixes, "tag": tag, "batch": batch}
         given |= {"keep": keep, "glossary": glossary, "guard": guard, "memory": memory}
-        return Translations(self.stream(texts, **given, split=split, align=align, **settings))
+        chosen = self.directed(to=to, source=source)
+        return Translations(chosen.stream(texts, **given, split=split, align=align, **settings))
 
     def stream(
         self,
@@ -214,12 +252,15 @@ class Translator:
         Each pair is scored as a whole, even if it has several sentences, because it is not known
         which sentence of the translation belongs to which sentence of the text.
         """
+        if not self._directed:
+            self.directed()  # says which target languages there are
         config = self.config.search.replace(**settings)
         source_coder, target_coder = self.codec.source, self.codec.target
-        tag_ids = source_coder.tag_ids(tag)
+        language = self.config.languages[1]
+        tag_ids = [*source_coder.language_ids(language), *source_coder.tag_ids(tag)]
         encoded = [
-            (self._ids(source, source_coder, tag_ids), self._ids(target, target_coder))
-            for source, target in pairs
+            (self._ids(text, source_coder, tag_ids), self._ids(translation, target_coder))
+            for text, translation in pairs
         ]
         limit = self.config.model.max_len
         for number, pair in enumerate(encoded, start=first):
@@ -254,6 +295,8 @@ class Translator:
         first: int = 0,
     ) -> list[SegmentedText]:
         """Split and encode texts for the search."""
+        if not self._directed:
+            self.directed()  # says which target languages there are
         return self._segmenter.prepare(texts, prefixes or [None] * len(texts), first, how)
 
     def searching(
@@ -331,20 +374,6 @@ class Translator:
     @staticmethod
     def _ids(text: str, coder: Coder, tag_ids: Sequence[int] = ()) -> Ints:
         return np.array([*tag_ids, *coder.encode(one_line(text)), EOS])
-
-
-def preparation(
-    *,
-    split: bool = True,
-    tag: str | None = None,
-    keep: bool | SpanRules | None = None,
-    glossary: Glossary | None = None,
-    memory: Memory | None = None,
-) -> Preparation:
-    """Return how to prepare texts; by default, spans are kept unless texts are test sets."""
-    kept = split if keep is None else keep
-    rules = (BUILT_IN if kept else None) if isinstance(kept, bool) else kept
-    return Preparation(split, tag, rules, glossary, memory)
 
 
 def _load_codec(runs: Sequence[Path], configs: Sequence[RunConfig]) -> Codec:

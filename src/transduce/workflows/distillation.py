@@ -50,6 +50,7 @@ SOURCE, TARGET = "source.txt", "target.txt"
 FIELDS = {
     "teacher": dict[str, Any],
     "search": dict[str, Any],
+    "target": str | None,  # the language; None in runs of version 0.2
     "inputs": list[dict[str, Any]],
     "lines": int,
     "block": int,
@@ -63,6 +64,8 @@ def distill(
     text: str | Path,
     *,
     out: str | Path,
+    to: str | None = None,
+    source: str | None = None,
     pairs: Texts | None = None,
     valid: tuple[str | Path, str | Path | None] | None = None,
     teacher_subwords: bool = False,
@@ -78,27 +81,24 @@ def distill(
     """Train a student in the folder `out` on translations of `text` by the run `teacher`.
 
     `pairs` are two files, sentences and human translations, to train on as well. The student learns
-    its own subwords unless `teacher_subwords` is set. The other arguments are as for `train`.
+    its own subwords unless `teacher_subwords` is set. `to` is the target language, which a teacher
+    of several pairs needs, and `source` that of the text. The other arguments are as for `train`.
 
     >>> run = distill("runs/en-de", "train.en", out="runs/student", preset="tiny")
     """
     progress = progress or Silent()
     run, start = Path(out), Start(Path(teacher))
     choose_device(device)
+    languages = start.config.directed(to, source).languages
     name = preset or choose_student(start.config.model)
     if not (run / "config.json").exists():  # refuse invalid settings now, not after hours
         basis = Start(start.run, weights=False) if teacher_subwords else None
         configure(find_preset(name), merge_settings(settings, steps=steps), basis)
-    changes = {"beam": beam, "alpha": alpha}
-    search = start.config.search.replace(**{k: v for k, v in changes.items() if v is not None})
-    work = _Distillation(run, start, Path(text), pairs, search)
+    search = _with_changes(start.config.search, beam=beam, alpha=alpha)
+    work = _Distillation(run, start, Path(text), pairs, search, languages)
     work.require_usable(valid)
     if not work.done():
-        if world_size() > 1:
-            raise BadSetting(
-                "the teacher translates in one process: run this without torchrun until the "
-                "student is being trained, then stop it and resume with torchrun"
-            )
+        _require_one_process()
         with signals_as_interrupt(), locked_run(run):
             remove_leftovers(run, *WRITTEN_IN)
             work.begin(valid)
@@ -106,18 +106,29 @@ def distill(
             work.join()
     progress.say(f"the student learns from {work.folder / SOURCE} and {work.folder / TARGET}")
     return train(
-        work.folder / SOURCE,
-        work.folder / TARGET,
+        *(work.folder / SOURCE, work.folder / TARGET),
         out=run,
         subwords_of=start.run if teacher_subwords else None,
         valid=valid,
-        languages="-".join(start.config.languages),
+        languages="-".join(languages),
         preset=name,
         steps=steps,
         settings=settings,
         device=device,
         progress=progress,
     )
+
+
+def _require_one_process() -> None:
+    if world_size() > 1:
+        raise BadSetting(
+            "the teacher translates in one process: run this without torchrun until the "
+            "student is being trained, then stop it and resume with torchrun"
+        )
+
+
+def _with_changes(search: SearchConfig, **changes: float | None) -> SearchConfig:
+    return search.replace(**{name: value for name, value in changes.items() if value is not None})
 
 
 def choose_student(teacher: ModelConfig) -> str:
@@ -134,6 +145,7 @@ class _Distillation:
     text: Path
     pairs: Texts | None
     search: SearchConfig
+    languages: tuple[str, str]
 
     @property
     def folder(self) -> Path:
@@ -188,6 +200,7 @@ class _Distillation:
                 "format": FORMAT,
                 "teacher": dataclasses.asdict(self.teacher.origin),
                 "search": self.search.to_json(),
+                "target": self.languages[1],
                 "inputs": [dataclasses.asdict(file.to_record()) for file in self.files],
                 "lines": lines,
                 "block": BLOCK,
@@ -202,6 +215,7 @@ class _Distillation:
         if remaining <= 0:
             return
         translator = Translator.load(self.teacher.run, device=device)
+        translator = translator.directed(to=self.languages[1])
         progress.say(
             f"translating {self.text} with {self.teacher.run} ({translator.weights}), "
             f"beam {self.search.beam}"
@@ -268,6 +282,12 @@ class _Distillation:
                     f"{self.run} was started with {name} = {manifest['search'].get(name)}, "
                     f"not {value}: {otherwise}"
                 )
+        target = manifest.get("target") or self.languages[1]
+        if target != self.languages[1]:
+            raise BadSetting(
+                f"{self.run} was started with translations to {target}, not {self.languages[1]}: "
+                f"{otherwise}"
+            )
         files, records = self.files, manifest["inputs"]
         if len(files) != len(records):
             had = "without" if len(files) > len(records) else "with"

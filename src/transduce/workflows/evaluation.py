@@ -31,6 +31,7 @@ from transduce.system.files import (
 )
 from transduce.system.progress import Progress
 from transduce.system.signals import signals_as_interrupt
+from transduce.text.languages import Pair
 from transduce.text.reading import read_pairs
 from transduce.translation.translator import Translator
 
@@ -77,11 +78,21 @@ class Evaluation:
 
 
 def evaluate(
-    run: Path, test: Files, settings: EvaluationSettings, *, device: str, progress: Progress
+    run: Path,
+    test: Files,
+    settings: EvaluationSettings,
+    *,
+    languages: Pair,
+    device: str,
+    progress: Progress,
 ) -> Evaluation:
-    """Translate and score the test set; return the stored result if nothing has changed."""
+    """Translate and score the test set; return the stored result if nothing has changed.
+
+    `languages` are those of the test set, of a model of several pairs.
+    """
     config = RunConfig.load(run)
-    pairs = list(read_pairs(*test, languages=config.languages))
+    direction = languages if config.pairs else config.languages
+    pairs = list(read_pairs(*test, languages=direction))
     fingerprint = checksum(
         {
             "weights": stored_digest(config.verified(run, MODEL)),
@@ -96,8 +107,8 @@ def evaluate(
         if stored and stored.of == fingerprint:
             return stored
         sources, references = [source for source, _ in pairs], [target for _, target in pairs]
-        hypotheses = _translate(run, sources, settings, device, progress)
-        results, missing = _score(hypotheses, references, settings, config.languages[1])
+        hypotheses = _translate(run, sources, settings, direction, device, progress)
+        results, missing = _score(hypotheses, references, settings, direction[1])
         write_text_file(run / TRANSLATIONS, "".join(line + "\n" for line in hypotheses))
         evaluation = Evaluation(
             of=fingerprint,
@@ -114,9 +125,15 @@ def evaluate(
 
 
 def _translate(
-    run: Path, sources: list[str], settings: EvaluationSettings, device: str, progress: Progress
+    run: Path,
+    sources: list[str],
+    settings: EvaluationSettings,
+    direction: Pair,
+    device: str,
+    progress: Progress,
 ) -> list[str]:
-    translator = Translator.load(run, device=device)
+    source, target = direction
+    translator = Translator.load(run, device=device).directed(to=target, source=source)
     search = settings.search.to_json()
     with progress.track("translating the test set", len(sources), "sentences") as advance:
         translations = translator.stream(sources, split=False, advance=advance, **search)

@@ -3,19 +3,20 @@
 With several processes, the main process gets the data and evaluates; all of them train.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from transduce.errors import BadSetting
 from transduce.evaluation.metrics import require_tokeniser
 from transduce.recipes.data import check_data, fetch_data, is_main_process
-from transduce.recipes.recipe import Files, Overrides, Recipe, read
+from transduce.recipes.recipe import Data, Files, Overrides, Recipe, read
 from transduce.runs.folder import RECIPE, RunConfig
 from transduce.runs.tracking import Tracking
 from transduce.system.progress import Progress, Silent
 from transduce.text.corpora import CorpusText, with_names
-from transduce.training.settings import ENDS, MAY_CHANGE, choose_languages
+from transduce.text.languages import UNKNOWN, Pair, guess_languages
+from transduce.training.settings import ENDS, MAY_CHANGE
 from transduce.training.start import Start
 from transduce.training.train import Plan, Texts, train_on
 from transduce.workflows.evaluation import Evaluation, evaluate
@@ -42,23 +43,17 @@ def follow(
     check_data(recipe.data, data, overrides.valid)
     main = is_main_process()
     test_sets: list[Files | None] = []
+    directions: list[Pair] = []
 
     def texts() -> Texts:
         require_same(recipe, out)
         fetched = fetch_data(recipe.data, data, progress)
-        own_valid = overrides.valid is None
-        corpora = with_names(
-            [
-                *([CorpusText(*fetched.train)] if fetched.train else []),
-                *(corpus.text(with_valid=own_valid) for corpus in fetched.corpora),
-            ]
-        )
-        languages = overrides.languages or fetched.languages
+        texts = texts_of(fetched, overrides)
         if fetched.test:  # refuse a missing tokeniser now, not after hours of training
-            known = known_languages(plan)
-            require_tokeniser(choose_languages(corpora, languages, known, Silent())[1])
+            directions.append(direction_of(texts, fetched.test, known_pairs(plan)))
+            require_tokeniser(directions[0][1])
         test_sets.append(fetched.test)
-        return Texts(corpora, overrides.valid or fetched.valid, languages)
+        return texts
 
     if main:
         progress.say(f"recipe {recipe.name}" + (f": {recipe.about}" if recipe.about else ""))
@@ -78,15 +73,39 @@ def follow(
     if test is None:
         progress.say("no test set to evaluate on: the recipe's [data] names none")
         return None
-    return evaluate(out, test, recipe.evaluate, device=device, progress=progress)
+    return evaluate(
+        *(out, test, recipe.evaluate),
+        languages=directions[0],
+        device=device,
+        progress=progress,
+    )
 
 
-def known_languages(plan: Plan) -> tuple[str, str] | None:
-    """Return the languages of the model that the run starts from, if there is one."""
+def known_pairs(plan: Plan) -> tuple[Pair, ...]:
+    """Return the pairs of languages of the model that the run starts from, if there is one."""
     if not plan.resumes:
-        return plan.start.config.languages if plan.start and plan.start.weights else None
+        return plan.start.config.all_pairs if plan.start and plan.start.weights else ()
     config = RunConfig.load(plan.run)  # the model that it started from may be gone
-    return config.languages if config.origin and config.origin.weights else None
+    return config.all_pairs if config.origin and config.origin.weights else ()
+
+
+def texts_of(data: Data, overrides: Overrides) -> Texts:
+    """Return the texts of a recipe; validation text of the command line replaces all others."""
+    corpora = [
+        *([CorpusText(*data.train)] if data.train else []),
+        *(corpus.text(with_valid=overrides.valid is None) for corpus in data.corpora),
+    ]
+    with_names(corpora)  # refuses a name that is given twice
+    languages = overrides.languages or data.languages
+    both = overrides.both_directions or data.both_directions
+    return Texts(corpora, overrides.valid or data.valid, languages, both)
+
+
+def direction_of(texts: Texts, test: Files, known: Sequence[Pair]) -> Pair:
+    """Return the languages of a test set: with several pairs, as its file names say."""
+    pairs = [c.pair or UNKNOWN for c in texts.in_directions(known, Silent()).corpora]
+    named = guess_languages(*test, texts.languages)
+    return named if named in pairs and len({*pairs}) > 1 else pairs[0]
 
 
 def merge_settings(settings: Mapping[str, str], overrides: Mapping[str, str]) -> dict[str, str]:
@@ -107,6 +126,8 @@ def differences(recipe: Recipe, overrides: Overrides) -> list[str]:
     ]
     changes += [f"no {name}" for name in recipe.settings if name not in now]
     changes += ["other validation text"] if overrides.valid else []
+    both = overrides.both_directions and not recipe.data.both_directions
+    changes += ["both directions"] if both else []
     return [f"the command line overrides the recipe: {', '.join(changes)}"] if changes else []
 
 

@@ -1,0 +1,77 @@
+"""The service with a model of several pairs of languages."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from three_languages import FRENCH, GERMAN, SENTENCES, words_of
+
+from serving import ask, error, post
+from transduce.serving.app import create_app
+from transduce.serving.models import ServedModel
+
+ONE_PAIR = "a dog sees the tree."
+
+
+@pytest.fixture(scope="module")
+def app(two_target_run: Path, tiny_run: Path) -> Iterator[FastAPI]:
+    models = [
+        ServedModel.load(run, name, device="cpu", engine="torch")
+        for run, name in ((two_target_run, "both"), (tiny_run, "tiny"))
+    ]
+    created = create_app(models)
+    yield created
+    assert created.state.service.close()
+
+
+def test_every_pair_of_a_model_is_listed(app: FastAPI) -> None:
+    models = ask(app, "GET", "/api/models").json()["models"]
+    listed = [(model["name"], model["source"], model["target_name"]) for model in models]
+    assert listed == [
+        ("both:en-de", "en", "German"),
+        ("both:en-fr", "en", "French"),
+        ("tiny", "en", "German"),
+    ]
+    assert ask(app, "GET", "/languages").json() == [
+        {"code": "de", "name": "German", "targets": []},
+        {"code": "en", "name": "English", "targets": ["de", "fr"]},
+        {"code": "fr", "name": "French", "targets": []},
+    ]
+
+
+def test_a_request_names_the_direction(app: FastAPI) -> None:
+    for target, words in (("de", GERMAN), ("fr", {*FRENCH.values()})):
+        bodies = [
+            {"model": "both", "target": target},
+            {"model": f"both:en-{target}"},
+            {"source": "en", "target": target},
+        ]
+        answers = [post(app, "/api/translate", {"text": SENTENCES[0], **body}) for body in bodies]
+        assert {answer.json()["model"] for answer in answers} == {f"both:en-{target}"}
+        (text,) = {answer.json()["text"] for answer in answers}
+        assert words_of(text) <= words
+        libre = {"q": SENTENCES[0], "source": "en", "target": target}
+        assert post(app, "/translate", libre).json() == {"translatedText": text}
+        shown = {"source": SENTENCES[0], "model": f"both:en-{target}"}
+        assert post(app, "/api/inspect", shown).json()["sentences"][1] == text
+    assert post(app, "/api/translate", {"text": ONE_PAIR, "model": "tiny"}).status_code == 200
+    zero_shot = {"text": SENTENCES[0], "model": "both", "source": "de", "target": "fr"}
+    assert post(app, "/api/translate", zero_shot).json()["model"] == "both:de-fr"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ({"model": "both"}, 400, "both translates to de, fr: give the target language, or a model"),
+        ({"target": "it"}, 400, "does not translate to it: it translates en to de, en to fr"),
+        ({"model": "tiny", "target": "fr"}, 400, "does not translate to fr: it translates en to"),
+        ({"model": "both:en-it"}, 404, "there is no model both:en-it"),
+        ({"model": "both", "source": "it", "target": "de"}, 400, "does not translate from it to"),
+    ],
+)
+def test_a_direction_that_the_model_lacks_is_refused(
+    app: FastAPI, body: dict[str, str], status: int, message: str
+) -> None:
+    answer = post(app, "/api/translate", {"text": ONE_PAIR, **body})
+    assert message in error(answer, status)
