@@ -30,9 +30,10 @@ FOR_DEVELOPERS = {"dev", "docs", "fuzz"}
 DISTRIBUTIONS = {
     "CTranslate2": "ctranslate2",
     "PyYAML": "pyyaml",
+    "mlflow": "mlflow-skinny",
     "prometheus_client": "prometheus-client",
 }
-IMPORTED = {"prometheus-client": "prometheus_client", "pyyaml": "yaml"}
+IMPORTED = {"prometheus-client": "prometheus_client", "pyyaml": "yaml", "mlflow-skinny": "mlflow"}
 NOT_NAMED = {"huggingface": {"protobuf"}, "web": {"httptools", "uvloop"}}
 
 
@@ -207,7 +208,7 @@ def test_every_extra_is_named_by_an_error_and_lists_nothing_more() -> None:
             assert re.search(rf"\b{imported}\b", text), f"{extra} lists {library}"
 
 
-def test_the_extra_all_includes_everything_but_large_dictionaries() -> None:
-    used = EXTRAS.keys() - FOR_DEVELOPERS - {"all", "ja", "ko"}
+def test_the_extra_all_includes_everything_but_large_dictionaries_and_services() -> None:
+    used = EXTRAS.keys() - FOR_DEVELOPERS - {"all", "ja", "ko", "wandb", "mlflow"}
     assert listed("all") == {library for extra in used for library in listed(extra)}
     assert listed("all") <= listed("dev")

@@ -5,7 +5,7 @@ The first system is the baseline. Two tests answer different questions about eac
 - The **paired bootstrap** (bs) draws test sets from the sentences, with replacement. Its p-value
   is the share of samples in which the difference deviates from its mean by more than the observed
   difference. It asks whether other sentences would give the same result. It is one-sided: of two
-  equally good systems about one pair in ten has p < 0.05.
+  equally good systems about one pair in eight has p < 0.05.
 - **Approximate randomisation** (ar) exchanges the outputs of the two systems at random, sentence
   by sentence. Its p-value is the share of trials with a larger difference than the observed one.
   Of two equally good systems one pair in twenty has p < 0.05.

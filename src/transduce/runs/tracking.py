@@ -50,15 +50,18 @@ class Tracking:
 
     def check(self) -> None:
         """Refuse unknown services and missing libraries."""
-        if self.tensorboard:
-            _require("--tensorboard", "tensorboard")
+        if self.tensorboard and not _installed("tensorboard"):
+            raise MissingExtra("--tensorboard", "tensorboard", "tensorboard")
         for name in self.services or {}:
             if name not in SERVICES:
                 raise BadSetting(
                     f"there is no service {name}: expected some of {', '.join(SERVICES)}."
                     f"{did_you_mean(name, SERVICES)}"
                 )
-            _require(f"--{name}", name)
+            if name == "wandb" and not _installed("wandb"):
+                raise MissingExtra("--wandb", "wandb", "wandb")
+            if name == "mlflow" and not _installed("mlflow"):
+                raise MissingExtra("--mlflow", "mlflow", "mlflow")
 
     def receivers(self, run: Path, step: int, say: Say) -> list[Receiver]:
         """Return the receivers of a run that starts or resumes at this step."""
@@ -73,9 +76,8 @@ class Tracking:
         return receivers
 
 
-def _require(option: str, library: str) -> None:
-    if importlib.util.find_spec(library) is None:
-        raise MissingExtra(option, library, library)
+def _installed(library: str) -> bool:
+    return importlib.util.find_spec(library) is not None
 
 
 class Function:
