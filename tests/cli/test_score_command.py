@@ -74,8 +74,7 @@ def test_systems_are_compared_with_the_first_one(
     }.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     files, ref = [tmp_path / "a.de", tmp_path / "b.de"], tiny_files[1]
-    common: list[str | Path]
-    common = [*files, "--ref", ref, "--metric", "bleu", "--samples", "100"]
+    common: list[str | Path] = [*files, "--ref", ref, "--metric", "bleu", "--samples", "100"]
     result = cli("score", *common)
     assert (result.status, result.stderr) == (0, "")
     head, first, second, signature, *notes = lines_of(result.stdout)
@@ -110,7 +109,7 @@ def test_outputs_of_several_seeds_are_one_system(
         lines = [line.upper() if place % every == 0 else line for place, line in enumerate(right)]
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     a, b = (f"{name}={tmp_path / name}1,{tmp_path / name}2" for name in "ab")
-    common = ["--ref", tiny_files[1], "--metric", "chrf", "--samples", "100"]
+    common: list[str | Path] = ["--ref", tiny_files[1], "--metric", "chrf", "--samples", "100"]
     head, first, second, _, deviation, *_ = lines_of(cli("score", a, b, *common).stdout)
     assert head.split()[:4] == ["metric", "system", "outputs", "score"]
     assert first.split()[:4] == ["chrF2", "a", "(baseline)", "2"]
@@ -137,8 +136,17 @@ def test_the_page_shows_the_sentences_that_differ_most(
     (tmp_path / "wrong.de").write_text("\n".join(one_wrong) + "\n", encoding="utf-8")
     (tmp_path / "right.de").write_text("\n".join(right) + "\n", encoding="utf-8")
     page = tmp_path / "page.html"
-    files = [tmp_path / "wrong.de", tmp_path / "right.de", "--ref", tiny_files[1]]
-    more = ["--source", tiny_files[0], "--metric", "chrf", "--samples", "40", "--html", page]
+    files: list[str | Path] = [tmp_path / "wrong.de", tmp_path / "right.de", "--ref", tiny_files[1]]
+    more: list[str | Path] = [
+        "--source",
+        tiny_files[0],
+        "--metric",
+        "chrf",
+        "--samples",
+        "40",
+        "--html",
+        page,
+    ]
     result = cli("score", *files, *more)
     assert (result.status, result.stderr) == (0, f"sentences side by side: {page}\n")
     text = page.read_text(encoding="utf-8")

@@ -142,8 +142,8 @@ def test_a_paired_test_gives_what_the_command_sacrebleu_prints(
         assert [system.p is None for system in comparison.systems] == [True, False, False]
     assert ours[0].systems[2].significant
     for comparison, alone in zip(both, ours, strict=True):
-        for system, expected in zip(comparison.systems, alone.systems, strict=True):
-            assert getattr(system, f"p_{test}") == expected.p
+        for system, single in zip(comparison.systems, alone.systems, strict=True):
+            assert getattr(system, f"p_{test}") == single.p
 
 
 def test_a_comparison_that_cannot_be_made_is_refused() -> None:
@@ -157,7 +157,7 @@ def test_a_comparison_that_cannot_be_made_is_refused() -> None:
     with pytest.raises(BadSetting, match="test = 'paired': expected 'bs', 'ar' or 'both'"):
         comparing.compare({"a": ["x"], "b": ["x"]}, ["x"], test="paired")  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="the system b mixes lines and lists of lines"):
-        comparing.compare({"a": ["x"], "b": ["x", ["x"]]}, ["x"])  # type: ignore[dict-item]
+        comparing.compare({"a": ["x"], "b": ["x", ["x"]]}, ["x"])
 
 
 def test_few_lines_can_be_compared() -> None:

@@ -313,7 +313,7 @@ def test_sentences_with_required_phrases_do_not_fail_the_others() -> None:
                 raise ValueError("required")
             return search(jobs, *rest)
 
-        engine.search = refusing  # type: ignore[method-assign]
+        engine.search = refusing  # type: ignore[assignment, method-assign]
         first = submit(batcher, job(9))
         await wait_for_batches(engine)
         required = Job(job(7).source, required=(((5,),),))

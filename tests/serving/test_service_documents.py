@@ -15,7 +15,7 @@ import pytest
 from fastapi import FastAPI
 
 from serving import KEY, PATIENCE, QUICK, ask, bearer, error, listening, scripted, until
-from transduce.documents.formats import FORMATS
+from transduce.documents.formats import FORMATS, read_document
 from transduce.glossary import Glossary
 from transduce.serving import documents
 from transduce.serving.access import Access
@@ -302,7 +302,7 @@ def test_texts_are_translated_while_a_document_is_read(
     tiny_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its place stays taken until the thread ends, even if the client has left."""
-    release, reading = threading.Event(), documents.read_document
+    release, reading = threading.Event(), read_document
 
     def slow(*arguments: Any) -> Any:
         assert release.wait(PATIENCE)

@@ -1,6 +1,7 @@
 """The learning rate is Eq. 3."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -101,7 +102,15 @@ def test_position_lr_scales_the_steps_of_learned_positions_alone(
     optimizer: str, positions: str
 ) -> None:
     """Adam's first step moves every weight by its learning rate."""
-    sizes = {"N": 1, "d_model": 8, "d_ff": 8, "h": 2, "d_k": 4, "d_v": 4, "max_len": 6}
+    sizes: dict[str, Any] = {
+        "N": 1,
+        "d_model": 8,
+        "d_ff": 8,
+        "h": 2,
+        "d_k": 4,
+        "d_v": 4,
+        "max_len": 6,
+    }
     sizes |= {"source_vocabulary": 9, "target_vocabulary": 9, "positions": positions}
     model = Transformer(ModelConfig().replace(**sizes))
     config = TrainConfig().replace(optimizer=optimizer, position_lr=4.0)

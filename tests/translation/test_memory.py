@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -12,7 +13,7 @@ from untrained_translator import untrained_translator
 
 from transduce.errors import BadInput
 from transduce.glossary import Glossary
-from transduce.markup import Tag
+from transduce.markup import Inline, Tag
 from transduce.translation.memory import Memory
 from transduce.translation.translation import Translation
 
@@ -27,9 +28,8 @@ DONE = Memory.of(
 )
 
 
-def translate(text: object, **options: object) -> Translation:
-    settings: dict[str, object] = {"memory": DONE, "extra": 5, "beam": 2, **options}
-    return TRANSLATOR.translate([text], **settings)[0]  # type: ignore[arg-type]
+def translate(text: str | Inline, **options: Any) -> Translation:
+    return TRANSLATOR.translate([text], **{"memory": DONE, "extra": 5, "beam": 2, **options})[0]
 
 
 def test_a_text_of_the_memory_is_not_searched() -> None:
@@ -104,7 +104,7 @@ def test_options_of_the_search_do_not_disturb_the_memory() -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.text(st.characters(exclude_categories=("Cs",)), max_size=12))
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=12))
 def test_any_translation_is_used_as_it_is_or_not_at_all(target: str) -> None:
     translation = translate("Two dogs run.", memory=Memory.of([("Two dogs run.", target)]))
     if translation.memory:
