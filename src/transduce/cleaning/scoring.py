@@ -86,7 +86,7 @@ def check_and_score(
     bad = np.zeros(len(scores), np.bool_)
     bad[order[round(share * len(scores)) :]] = True
     dropped = iter(bad.tolist())
-    counts = Counts(several_targets=checked.several_targets)
+    counts = Counts()
     for block in blocks_of(read()):
         rules = verdicts[counts.pairs : counts.pairs + len(block)]
         if len(rules) < len(block):
