@@ -44,12 +44,8 @@ async def translate(request: Request, service: Service) -> Response:
     """Answer POST /translate."""
     parameters = await read_request(request, service, LibreRequest)
     texts = [parameters.q] if isinstance(parameters.q, str) else parameters.q
-    html, models, source = (
-        parameters.format == "html",
-        [*service.models.values()],
-        parameters.source,
-    )
-    detected = None
+    html, source, detected = parameters.format == "html", parameters.source, None
+    models = [*service.models.values()]
     if source == AUTO:
         service.check(texts)
         detected = await detect_source(texts, models, parameters.target, html=html)
