@@ -97,6 +97,17 @@ def test_the_language_of_a_document_is_detected(app: FastAPI, text: str, code: s
     assert used == {f"{code}-en"}
 
 
+@pytest.mark.parametrize(("text", "code"), [(GERMAN, "de"), (FRENCH, "fr"), (ENGLISH, "en")])
+def test_our_api_detects_the_source_language(app: FastAPI, text: str, code: str) -> None:
+    answer = post(app, "/api/translate", {"text": text, "source": "auto"}).json()
+    assert answer["model"].startswith(f"{code}-")
+    page = {"text": f"<p>{text}</p>", "format": "html", "source": "auto"}
+    assert post(app, "/api/translate", page).json()["model"].startswith(f"{code}-")
+    to_english = {"text": text, "source": "auto", "target": "en"}
+    expected = {code}.intersection({"de", "fr"}) or {"de", "fr"}
+    assert post(app, "/api/translate", to_english).json()["model"][:2] in expected
+
+
 def test_auto_translates_from_a_source_language_of_the_target(app: FastAPI) -> None:
     """German to German is no pair: the only source language is taken, with little confidence."""
     answer = post(app, "/translate", {"q": GERMAN, "source": "auto", "target": "de"}).json()
@@ -117,3 +128,5 @@ def test_without_the_library_auto_needs_one_source_language(app: FastAPI) -> Non
     assert answer["detectedLanguage"] == {"confidence": 0.0, "language": "en"}
     sentence = error(post(app, "/translate", {"q": GERMAN, "source": "auto", "target": "en"}), 400)
     assert "was not detected: give the source language" in sentence
+    sentence = error(post(app, "/api/translate", {"text": GERMAN, "source": "auto"}), 501)
+    assert sentence.endswith("pip install 'transduce[language]', or give the source language")

@@ -20,6 +20,7 @@ from transduce.errors import did_you_mean
 from transduce.serving import libretranslate, runs, schemas, static_files
 from transduce.serving.access import Access
 from transduce.serving.connections import IdleConnections
+from transduce.serving.detection import source_of
 from transduce.serving.document_routes import add_documents
 from transduce.serving.documents import Documents
 from transduce.serving.forms import TYPES
@@ -163,7 +164,7 @@ def _add_translation(
         "/api/translate",
         tags=["translation"],
         response_model=schemas.TranslateAnswer,
-        responses=_errors(*ERRORS),
+        responses=_errors(*ERRORS, 501),
         openapi_extra=described_body(schemas.TranslateRequest, JSON),
     )
     async def translate(request: Request) -> Response:
@@ -173,7 +174,8 @@ def _add_translation(
         """
         start = time.perf_counter()
         parameters = await read_json(request, limits, schemas.TranslateRequest)
-        model = service.find(parameters.model, parameters.source, parameters.target)
+        source = await source_of(parameters, service)
+        model = service.find(parameters.model, source, parameters.target)
         search = model.translator.config.search
         config = search_config(search, parameters.beam, parameters.alpha, parameters.nbest)
         client = admission_of(request).client

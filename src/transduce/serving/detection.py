@@ -9,6 +9,8 @@ from typing import Any
 from transduce.errors import MissingExtra
 from transduce.serving.models import ServedModel
 from transduce.serving.problems import Problem
+from transduce.serving.schemas import TranslateRequest
+from transduce.serving.service import Service
 from transduce.text.identification import Guess, identify_among, is_available
 
 AUTO = "auto"
@@ -45,14 +47,15 @@ async def detected_languages(
 
 
 async def detect_source(
-    texts: Sequence[str], models: Collection[ServedModel], target: str, *, html: bool
+    texts: Sequence[str], models: Collection[ServedModel], target: str | None, *, html: bool
 ) -> Guess | None:
-    """Return the most probable source language of the models for a target.
+    """Return the most probable source language of the models for a target, or for any (None).
 
     The first one if the texts do not tell; None if there is no model, or if there are several
     and the library is not installed.
     """
-    sources = [pair[0] for model in models for pair in model.pairs if pair[1] == target]
+    pairs = [pair for model in models for pair in model.pairs]
+    sources = [pair[0] for pair in pairs if target in (None, pair[1])]
     guesses = []
     if is_available():
         guesses = await rank_languages(texts, _languages(models), html=html)
@@ -60,6 +63,23 @@ async def detect_source(
         return None
     likely = (guess for guess in guesses if guess.language in sources)
     return next(likely, Guess(sources[0], 0.0) if sources else None)
+
+
+async def source_of(parameters: TranslateRequest, service: Service) -> str | None:
+    """Return the source language of a request to /api/translate, detected if it is `auto`."""
+    if parameters.source != AUTO:
+        return parameters.source
+    service.check([parameters.text])
+    named = parameters.model is not None
+    models = [service.named(parameters.model)] if named else [*service.models.values()]
+    html = parameters.format == "html"
+    guess = await detect_source([parameters.text], models, parameters.target, html=html)
+    if guess is None and any(
+        parameters.target in (None, pair[1]) for m in models for pair in m.pairs
+    ):
+        needs = ("source = auto", "py3langid", "language", "give the source language")
+        raise Problem(501, str(MissingExtra(*needs)))
+    return guess.language if guess else None
 
 
 def to_json(guess: Guess) -> dict[str, Any]:

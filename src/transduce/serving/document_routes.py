@@ -101,9 +101,10 @@ async def _libre_translation(
 ) -> Translated:
     """Translate a document with the model for its languages."""
     models, limits = [*documents.service.models.values()], documents.limits
-    fitting = [model for model in models if model.languages[1] == target]
-    if source == AUTO and len({model.languages[0] for model in fitting}) > 1:
-        texts = await documents.texts(place, upload, document_options(fitting[0], limits))
+    fitting = [(pair[0], model) for model in models for pair in model.pairs if pair[1] == target]
+    if source == AUTO and len(dict(fitting)) > 1:
+        first = fitting[0][1].directed(to=target, source=fitting[0][0])
+        texts = await documents.texts(place, upload, document_options(first, limits))
         detected = await detect_source(texts, models, target, html=False)
         source = detected.language if detected else AUTO
     model = find_model(models, source, target)

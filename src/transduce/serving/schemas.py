@@ -86,7 +86,7 @@ class TranslateRequest(TextOptions):
     text: str = Field(description="the text to translate; a line is a paragraph")
     format: Format = Field("text", description="html: tags are kept, and their text is translated")
     model: str | None = Field(None, description="name of a model; default: the first one served")
-    source: str | None = Field(None, description="source language")
+    source: str | None = Field(None, description="source language; auto: the detected one")
     target: str | None = Field(None, description="target language; needed if a model has several")
     beam: Beam | None = Field(None, description="beam width; 1 is greedy search")
     alpha: float | None = Field(None, ge=0, le=ALPHA, description="the length penalty")
