@@ -262,7 +262,7 @@ def test_answers_have_the_fields_of_libretranslate(app: FastAPI, served: ServedM
     assert several["alternatives"][1:] == [[], [item.text for item in wide[1:]]]
     assert isinstance(libre(app, q="a dog.", alternatives=1).json()["alternatives"][0], str)
     auto = libre(app, q="a dog.", source="auto").json()
-    assert auto["detectedLanguage"] == {"language": "en", "confidence": 0}
+    assert auto["detectedLanguage"]["language"] == "en"
     assert libre(app, q=[]).json() == {"translatedText": []}
     assert ask(app, "GET", "/languages").json() == [
         {"code": "de", "name": "German", "targets": []},
