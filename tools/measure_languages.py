@@ -11,14 +11,17 @@ and so on, in all --languages. For each seed it trains
              single models of these together
 
 All have the same settings and vocabulary size, so the same number of parameters, except for a token
-per target language. Time is that of updates, without validation and saving. The other directions of
+per target language. Time is that of updates, without validation and saving. --steps N counts updates
+instead of seconds, so that other work on the machine does not matter. The other directions of
 `pivot` are zero-shot; they are also translated in two steps, through the first language.
 
 The mean difference of joint and single models has a 95% interval from the paired bootstrap over the
 lines of the test, which all directions share, with the mean over the seeds.
 
 --work keeps trained models and their outputs: the same command again continues where it was
-stopped. --out gets the outputs (outputs.json) and the figures (results.json), which are printed.
+stopped. --kinds single,pivot trains some of the models only, so that two processes can share the
+work; the command without it then makes the tables. --out gets the outputs (outputs.json) and the
+figures (results.json), which are printed.
 """
 
 import argparse
@@ -42,7 +45,7 @@ from transduce.training.train import train
 
 Direction = tuple[str, str]
 Outputs = dict[str, list[str]]  # by direction, such as en-de
-SINGLE, JOINT, PIVOT = "single", "joint", "pivot"
+SINGLE, JOINT, PIVOT = KINDS = ("single", "joint", "pivot")
 
 
 @dataclass(frozen=True)
@@ -105,9 +108,11 @@ def main(arguments: list[str] | None = None) -> None:
     options = make_parser().parse_args(arguments)
     check_options(options)
     progress = console_progress()
-    results = [
-        measure(model, options, progress) for model in models_of(options.languages, options.seeds)
-    ]
+    models = models_of(options.languages, options.seeds)
+    chosen = [model for model in models if model.kind in options.kinds]
+    results = [measure(model, options, progress) for model in chosen]
+    if len(chosen) < len(models):
+        return
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "outputs.json").write_text(json.dumps(results, ensure_ascii=False))
     report = make_report(results, options)
@@ -127,6 +132,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--languages", type=lambda text: text.split(","), default="en,de,fr")
     parser.add_argument("--preset", default="small")
     parser.add_argument("--seconds", type=float, default=60, help="for each single model")
+    parser.add_argument("--steps", type=int, help="for each single model, instead of --seconds")
+    parser.add_argument("--kinds", type=lambda text: text.split(","), default=KINDS)
     parser.add_argument("--batch", type=int, default=8000, help="tokens per update")
     parser.add_argument("--vocabulary", type=int, default=8000)
     parser.add_argument("--set", action="append", default=[], help="a setting of all trainings")
@@ -148,7 +155,9 @@ def check_options(options: argparse.Namespace) -> None:
     for texts in (options.train, options.valid, options.test):
         for language in options.languages:
             texts.path(language)
-    skipped = ("out", "work", "seeds", "samples", "device")
+    if unknown := {*options.kinds} - {*KINDS}:
+        raise SystemExit(f"--kinds {','.join(unknown)}: expected {', '.join(KINDS)}")
+    skipped = ("out", "work", "seeds", "kinds", "samples", "device")
     shared = {name: str(value) for name, value in vars(options).items() if name not in skipped}
     file = options.work / "options.json"
     if not file.exists():
@@ -169,7 +178,7 @@ def measure(model: Model, options: argparse.Namespace, progress: Progress) -> di
         corpora=[options.train.corpus(pair, options.valid) for pair in model.directions],
         out=options.work / model.name,
         preset=options.preset,
-        seconds=options.seconds * len(model.directions),
+        **budget(options, len(model.directions)),
         seed=model.seed,
         settings={
             "timed": "steps",
@@ -194,6 +203,13 @@ def measure(model: Model, options: argparse.Namespace, progress: Progress) -> di
     partial.rename(file)
     progress.say(f"{model.name}: trained in {trained:.0f} s with preparation and validation")
     return result
+
+
+def budget(options: argparse.Namespace, directions: int) -> dict[str, Any]:
+    """Return how long a model of some directions is trained."""
+    if options.steps:
+        return {"steps": options.steps * directions}
+    return {"seconds": options.seconds * directions}
 
 
 def translate_all(model: Model, run: Path, options: argparse.Namespace) -> Outputs:
