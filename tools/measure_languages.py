@@ -11,9 +11,9 @@ and so on, in all --languages. For each seed it trains
              single models of these together
 
 All have the same settings and vocabulary size, so the same number of parameters, except for a token
-per target language. Time is that of updates, without validation and saving. --steps N counts updates
-instead of seconds, so that other work on the machine does not matter. The other directions of
-`pivot` are zero-shot; they are also translated in two steps, through the first language.
+per target language. Time is that of updates, without validation and saving. --steps N counts
+updates instead of seconds, so that other work on the machine does not matter. The other directions
+of `pivot` are zero-shot; they are also translated in two steps, through the first language.
 
 The mean difference of joint and single models has a 95% interval from the paired bootstrap over the
 lines of the test, which all directions share, with the mean over the seeds.
