@@ -6,7 +6,7 @@ import time
 import pytest
 
 from transduce.errors import BadInput
-from transduce.markup import SpanRules, find_spans
+from transduce.markup import SpanRules, find_spans, has_words
 from transduce.markup.protected import protect
 
 
@@ -51,6 +51,23 @@ def test_spans_are_found(text: str, expected: list[str]) -> None:
 )
 def test_ordinary_text_has_none_of_these(text: str) -> None:
     assert all(span.kind == "number" for span in find_spans(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", False),
+        ("12.5 kg, 3 km/h", False),
+        ("-- 12:30 (5%) ²", False),
+        ("5 apples", True),
+        ("5 m of rope", True),
+        ("é", True),
+        ("水", True),
+        ("kg", True),
+    ],
+)
+def test_units_of_numbers_are_no_words(text: str, expected: bool) -> None:
+    assert has_words(text) is expected
 
 
 def test_numbers_with_separators_are_left_to_the_model() -> None:

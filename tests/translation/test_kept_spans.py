@@ -58,6 +58,18 @@ def test_every_span_is_kept_once(sentinels: bool, parts: list[str], split: bool)
     assert Counter(span.text for span in translation.spans) == spans_of(text)
 
 
+@pytest.mark.parametrize(
+    "text", ["12.5 kg", "3.14", "--", "12:30", "€ 5.00", "1. 2. 3!", "♪ ♪", "{price}: 100 km/h"]
+)
+def test_a_text_without_words_is_copied(text: str) -> None:
+    for translator in translators.values():
+        content: Inline = (" ", Tag("single", 1), BOLD, text, END)
+        line, marked = translator.translate([text, content])
+        assert line.text == text
+        assert marked.content == content
+        assert translator.translate([text], keep=False)[0].text != text
+
+
 def test_a_document_text_keeps_its_tags() -> None:
     content: Inline = (
         "Two ",

@@ -15,14 +15,13 @@ from transduce.documents.textfile import (
     BYTE_ORDER_MARK,
     TextDocument,
     decode,
-    has_words,
     line_end,
     renumber,
     target_of,
     trim,
 )
 from transduce.errors import BadInput
-from transduce.markup import Inline, Tag, inline_text
+from transduce.markup import Inline, Tag, has_words, inline_text
 from transduce.system.formatting import pluralize
 
 FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\r?\n(?s:.*?)^\1[ \t]*(?:\r?\n|\Z)", re.MULTILINE)

@@ -16,7 +16,6 @@ from transduce.documents.textfile import (
     RawTag,
     TextDocument,
     decode,
-    has_words,
     line_end,
     one_line,
     pair_tags,
@@ -25,7 +24,7 @@ from transduce.documents.textfile import (
     trim,
 )
 from transduce.errors import BadInput
-from transduce.markup import Inline, Tag, inline_text
+from transduce.markup import Inline, Tag, has_words, inline_text
 
 TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
 TIMES = re.compile(rf"[ \t]*{TIME}[ \t]*-->[ \t]*{TIME}(?:[ \t][^\n]*)?\r?\n?")

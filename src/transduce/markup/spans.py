@@ -173,12 +173,19 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 BUILT_IN = SpanRules()
+# Such as 12.5 km/h; of the spans, these can only be a part.
+_QUANTITY = re.compile(rf"\d[ {NARROW}]?(?:{UNIT})(?:/(?:{UNIT}|s|h|min))?[²³]?(?!\w)")
 _HINTS = {kind: re.compile(hint) for kind, hint in HINTS.items()}
 
 
 def find_spans(text: str) -> list[Span]:
     """Return the spans of the built-in kinds."""
     return BUILT_IN.find(text)
+
+
+def has_words(text: str) -> bool:
+    """Return whether a text has letters that are not units of numbers."""
+    return text[:1].isalpha() or any(map(str.isalpha, _QUANTITY.sub("", text)))
 
 
 def _built_in(text: str) -> Iterator[Span]:
