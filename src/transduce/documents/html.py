@@ -6,7 +6,7 @@ stay as they are if they are blocks. Some attributes that readers see are units,
 placeholder, aria-label, the labels of buttons, and the description and keywords of a page.
 
 Broken HTML is not repaired. All positions of the source are kept, and only units whose target
-differs from the source are written anew.
+differs from the source are written again.
 """
 
 import html

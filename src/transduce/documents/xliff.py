@@ -13,6 +13,7 @@ Inline elements are tags. Those around text (g, pc, mrk) form pairs, as do bpt a
 sc and ec, sm and em with the same id. Text inside codes (sub) is not translated.
 """
 
+from abc import abstractmethod
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -79,17 +80,17 @@ class Xliff(Document):
         self.read_units(root)
         self.left_alone = [f"{count:,} {what}" for what, count in self._skipped.items() if count]
 
+    @abstractmethod
     def read_units(self, root: "_Element") -> None:
         """Add all units."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write_target(self, place: "_Element", source: "_Element", content: Content) -> None:
         """Write the target of a unit, which is the middle of the content."""
-        raise NotImplementedError
 
+    @abstractmethod
     def set_languages(self) -> None:
         """Declare the target language where it is missing."""
-        raise NotImplementedError
 
     def name(self, name: str) -> str:
         """Return the full name of an element of XLIFF."""
