@@ -62,6 +62,7 @@ def test_spans_beside_other_scripts_are_found(text: str, expected: list[str]) ->
     ("text", "expected"),
     [
         ("%s%d, %ld%s, %s_%s, %sи%s", ["%s", "%d", "%ld", "%s", "%s_", "%s", "%s", "%s"]),
+        ("$1$2, US$5", ["$1", "$2"]),
         ("{a}{b}{0}/{1}", ["{a}", "{b}", "{0}", "{1}"]),
         ("%-5.2f%%, %5.1f%%%s, 100%%", ["%-5.2f", "%%", "%5.1f", "%%", "%s", "100%%"]),
         ("%dMB, %username", ["%dMB", "%username"]),

@@ -85,7 +85,7 @@ PATTERNS = {
         rf"(?![{ASCII}])|(?<!\d)%[A-Za-z_][{ASCII}]+%(?![{ASCII}]){REST}|"
         # Not 20 %ige: a share has a number before it.
         rf"(?<!\d)(?<!\d[ {NARROW}-])%[A-Za-z_][{ASCII}]*|"
-        rf"(?<![{ASCII}$])\$(?:\d(?![\d.,]*\d)|[A-Za-z_][{ASCII}]*(?:\([\w.:-]{{1,80}}\)|{REST})|"
+        rf"(?:(?<![{ASCII}$])|(?<=\$\d))\$(?:\d(?![\d.,]*\d)|[A-Za-z_][{ASCII}]*(?:\([\w.:-]{{1,80}}\)|{REST})|"
         r"\([A-Za-z_]\w*\))"
     ),
     "option": (

@@ -167,9 +167,12 @@ def _placed_spans(text: SegmentedText, target: str) -> Iterator[PlacedSpan]:
     source, output = (restore(flat, spans) for flat in (text.protected.text, target))
     tags = [tag.data for each in elements for tag in (each.opening, each.closing)]
     tags = [tag for tag in tags if isinstance(text.content, str) and tag not in spans]
+    counts = Counter(span for span in spans if isinstance(span, str))
     more: dict[str, int] = {}  # occurrences in the output than in the source
-    for span in {*(span for span in spans if isinstance(span, str)), *tags}:
-        more[span] = len(find_literal(output, span)) - len(find_literal(source, span))
+    for span in {*counts, *tags}:
+        written, alone = len(find_literal(output, span)), len(find_literal(source, span))
+        # In the source a letter may touch a span: the output may keep that or not.
+        more[span] = max(0, written - max(alone, counts[span])) + min(0, written - alone)
     for number, span in enumerate(spans):
         if isinstance(span, str):
             copied: Placed = "aligned" if number in inserted else "copied"
