@@ -143,6 +143,15 @@ def test_a_tag_inside_xhtml_can_be_empty() -> None:
     ]
 
 
+def test_code_of_templates_stays_as_it_is() -> None:
+    page = b"<p><% if a < b %>Hi <%= name %>, <?php echo 1 ?> end<% end %></p><p>5 <% 6</p>"
+    document = read(page, OPTIONS)
+    for unit in document.units:
+        unit.target = mapped(unit.source, str.upper)
+    expected = b"<p><% if a < b %>HI <%= name %>, <?php echo 1 ?> END<% end %></p><p>5 <% 6</p>"
+    assert document.to_bytes() == expected
+
+
 def test_text_is_escaped_as_the_file_needs_it() -> None:
     data = b"<p title=\"x\" lang=a>a&nbsp;b</p><hr alt=x><hr title='x'>"
     text = b"&lt;&amp;\"'&nbsp;&gt;"
@@ -222,10 +231,15 @@ def test_damaged_pages_are_read_or_refused() -> None:
     "data",
     [
         *("<b>" * 9_000, "<p>a</i>" * 5_000, "<div>" * 9_000 + "</b>" * 9_000, "<a " * 50_000),
-        *("<!-- -->x" * 10_000, "<!--" * 50_000, "<p><button>" + "<x>" * 5_000 + "<div>" * 5_000),
+        *(
+            "<!-- -->x" * 10_000,
+            "<!--" * 50_000,
+            "<%" * 50_000,
+            "<p><button>" + "<x>" * 5_000 + "<div>" * 5_000,
+        ),
         *("<p>" + "<img alt=x>&nbsp;" * 5_000, "<p title='" + "&nbsp; " * 30_000 + "'>"),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_hostile_pages_take_linear_time(data: str) -> None:
     start = time.process_time()

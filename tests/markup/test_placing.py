@@ -89,6 +89,18 @@ def test_a_span_that_touches_a_word_in_the_source_touches_it_in_the_target() -> 
     assert restore(insert_spans(aligned, [0, 1]), protected.spans) == "{a}{b} Hunde"
 
 
+def test_a_span_does_not_grow_into_a_word_where_it_touches_another_script_in_the_source() -> None:
+    for text, target, expected in [
+        ("用户%s你好", "User hello", "User %s hello"),
+        ("привет%sмир", "hello world", "hello %s world"),
+        ("привет%sмир", "你好", "你%s好"),
+    ]:
+        protected = protect(text, RULES)
+        links = [0, len(units(protected.text)) - 1]
+        aligned = Aligned(protected.text, target, links)
+        assert restore(insert_spans(aligned, [0]), protected.spans) == expected
+
+
 def test_spans_that_touch_marks_in_the_source_do_not_touch_each_other() -> None:
     protected = protect("dogs over. ,me@x.org run", SpanRules(words=["over"]))
     aligned = Aligned(protected.text, "Hunde.", [0, 2])

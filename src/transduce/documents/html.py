@@ -37,7 +37,7 @@ BUTTONS = ("submit", "button", "reset")
 MAX_SEARCH = 500  # open elements: deeper nesting is not made by people
 SPACE = re.compile(r"[ \t\n\r\f]+")
 LEADING = re.compile(r"(?:\s++|&nbsp;|&#160;|&#xA0;)*+", re.IGNORECASE)
-UNSEEN = re.compile(r"<(?:[!?]|(?:script|style)[\s/>])", re.IGNORECASE)
+UNSEEN = re.compile(r"<(?:[!?]|%(?![=-])|(?:script|style)[\s/>])", re.IGNORECASE)
 TRAILING_ENTITY = re.compile(r"(?:&nbsp;|&#160;|&#xA0;)\Z", re.IGNORECASE)
 
 

@@ -4,6 +4,7 @@ A unit is a word, a punctuation mark or a stand-in; in scripts without spaces, a
 is the index of the source unit that a target unit translates, or `NONE`.
 """
 
+import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -11,11 +12,13 @@ from dataclasses import dataclass, field
 
 from transduce.markup.inline import Inline, Tag
 from transduce.markup.protected import STAND_IN, Element, Protected, span_index, stand_in
+from transduce.markup.spans import WIDE, is_inside_word
 from transduce.text.words import TOKEN
 
 NONE = -1
 OPENING, CLOSING = "([{¿¡«„“", ".,;:!?)]}…»”"
 SPACE_WANTED = "\ufdd0"  # a noncharacter, which no text has
+WIDE_LETTER = re.compile(f"[{WIDE}]")
 CERTAIN = 3.0  # weight of a stand-in, whose link is known, when a range is chosen
 
 
@@ -116,7 +119,11 @@ def _touches(of_source: str, of_target: str) -> bool:
     """Return whether a span touches a character of the target as it did one of the source."""
     if STAND_IN.match(of_target):  # of another span, which may begin or end with a letter
         return of_source == of_target
-    return bool(of_source.strip()) and (of_source.isalnum() or not of_target.isalnum())
+    if not of_source.strip() or not of_target.isalnum():
+        return bool(of_source.strip())
+    # Beside a letter of another script, a span may end with a letter: %s in 用户%s你好.
+    is_alike = WIDE_LETTER.match(of_target) or is_inside_word(of_source + of_target, 1)
+    return of_source.isalnum() and bool(is_alike)
 
 
 def _joined(text: str, rest: str) -> str:
