@@ -284,7 +284,7 @@ def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) ->
 
 
 def _add_libretranslate(app: FastAPI, service: Service, access: Access) -> None:
-    refusals = _errors(*(status for status in ERRORS if status != 404), 501)
+    refusals = _errors(*ERRORS, 501)
 
     @app.post(
         "/translate",
