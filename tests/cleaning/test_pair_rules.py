@@ -1,5 +1,6 @@
 """Each rule finds its kind of bad pair, and leaves good ones alone."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.cleaning.limits import RULES, Limits, chosen_rules
-from transduce.cleaning.rules import PairRules, side_key
+from transduce.cleaning.rules import DAMAGED, PairRules, side_key
 from transduce.errors import BadInput
 from transduce.text.reading import read_pairs
 
@@ -146,3 +147,12 @@ def test_rules_are_chosen_by_name() -> None:
 def test_any_text_gets_a_verdict(source: str, target: str) -> None:
     rule, keys = ALL.check(source, target)
     assert rule in RULES or (rule == "" and len(keys) == 32)
+
+
+def test_damaged_characters_are_not_printable_but_one() -> None:
+    """So texts that are printable need no search for them."""
+    damaged = [chr(code) for code in range(sys.maxunicode + 1) if DAMAGED.match(chr(code))]
+    assert [character for character in damaged if character.isprintable()] == ["\ufffd"]
+    rules = PairRules(["encoding"], Limits(), ("en", "de"), library=False)
+    for character in damaged:
+        assert rules.check(f"a{character}b", "ab")[0] == "encoding"

@@ -9,6 +9,7 @@ from small_corpora import Listener, make, make_pairs, write_tsv
 from transduce.corpus import quality
 from transduce.corpus.quality import PairStatistics, ValidationPairs
 from transduce.errors import BadInput
+from transduce.text.languages import UNKNOWN
 
 
 def warnings_of(pairs: list[tuple[str, str]], valid: list[tuple[str, str]] | None = None) -> str:
@@ -102,7 +103,8 @@ def test_warnings_come_before_subwords_are_learned_and_drop_nothing(tmp_path: Pa
     pairs[:100] = [(source, source) for source, _ in pairs[:100]]
     text = write_tsv(tmp_path / "text.tsv", pairs)
     listener = Listener()
-    corpus = make(text, tmp_path / "corpus", valid=(text, None), progress=listener)
+    given = {"languages": UNKNOWN, "valid": (text, None)}
+    corpus = make(text, tmp_path / "corpus", **given, progress=listener)
     assert listener.lines[2] == "learned 400 subwords"
     assert f"100 of 300 pairs (33.3%) of {text}" in listener.lines[0]
     assert "all 300 validation pairs" in listener.lines[1]

@@ -14,6 +14,7 @@ from transduce.corpus.updates import Mixture
 from transduce.errors import BadInput, BadRun
 from transduce.system.files import read_json, write_checksummed
 from transduce.text.corpora import CorpusText, Files
+from transduce.text.languages import UNKNOWN
 
 FIRST, SECOND = make_pairs(250, seed=1), make_pairs(120, seed=2)
 
@@ -35,7 +36,7 @@ def make(corpora: list[CorpusText], folder: Path, valid: Files | None = None) ->
 def lines_of(corpora: list[CorpusText], folder: Path) -> list[str]:
     """Return the lines that are printed while a corpus is made."""
     progress = Listener()
-    prepare(*(corpora, folder), languages=("en", "de"), train=TRAIN, max_len=100, progress=progress)
+    prepare(*(corpora, folder), languages=UNKNOWN, train=TRAIN, max_len=100, progress=progress)
     return progress.lines
 
 

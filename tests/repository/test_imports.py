@@ -27,7 +27,7 @@ TABLE = {
     "datasets": "errors settings system text",
     "corpus": "config errors glossary markup settings subwords system text",
     "batching": "config corpus errors subwords",
-    "runs": "config corpus errors settings system",
+    "runs": "config corpus errors settings system text",
     "model.positions": "",
     "model": "batching config errors model.positions subwords system",
     "checkpoints": "config errors model runs system",

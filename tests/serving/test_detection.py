@@ -103,18 +103,44 @@ def test_our_api_detects_the_source_language(app: FastAPI, text: str, code: str)
     assert answer["model"].startswith(f"{code}-")
     page = {"text": f"<p>{text}</p>", "format": "html", "source": "auto"}
     assert post(app, "/api/translate", page).json()["model"].startswith(f"{code}-")
-    to_english = {"text": text, "source": "auto", "target": "en"}
-    expected = {code}.intersection({"de", "fr"}) or {"de", "fr"}
-    assert post(app, "/api/translate", to_english).json()["model"][:2] in expected
 
 
-def test_auto_translates_from_a_source_language_of_the_target(app: FastAPI) -> None:
-    """German to German is no pair: the only source language is taken, with little confidence."""
-    answer = post(app, "/translate", {"q": GERMAN, "source": "auto", "target": "de"}).json()
-    assert answer["detectedLanguage"]["language"] == "en"
-    assert answer["detectedLanguage"]["confidence"] < 10
+def test_auto_refuses_a_language_without_a_model(app: FastAPI) -> None:
+    """All routes that translate refuse it with the same sentence."""
+    expected = (
+        "source = auto: the text seems to be de, and there is no model from de to de. The models "
+        "are: en to de"
+    )
+    fields = {"source": "auto", "target": "de"}
+    answers = [
+        post(app, "/api/translate", {"text": GERMAN, **fields}),
+        post(app, "/api/translate", {"text": GERMAN, "model": "en-de", "source": "auto"}),
+        post(app, "/translate", {"q": GERMAN, **fields}),
+        *(
+            ask(app, "POST", path, data=fields, files={"file": ("a.txt", GERMAN.encode())})
+            for path in ("/translate_file", "/api/documents")
+        ),
+    ]
+    for answer in answers:
+        sentence = error(answer, 400)
+        assert sentence.replace(" from de. ", " from de to de. ") == expected
     sentence = error(post(app, "/translate", {"q": GERMAN, "source": "auto", "target": "pl"}), 400)
-    assert sentence.startswith("there is no model from auto to pl. The models are: en to de")
+    assert sentence.startswith("there is no model to pl. The models are: en to de, en to fr, de")
+
+
+@pytest.mark.parametrize("text", ["Hotel", "OK!", "Hund", "WLAN 2"])
+def test_auto_takes_the_most_probable_source_for_a_short_text(app: FastAPI, text: str) -> None:
+    answer = post(app, "/translate", {"q": text, "source": "auto", "target": "de"}).json()
+    assert answer["detectedLanguage"]["language"] == "en"
+    answer = post(app, "/translate", {"q": text, "source": "auto", "target": "en"}).json()
+    assert answer["detectedLanguage"]["language"] in ("de", "fr")
+
+
+def test_auto_takes_a_source_with_another_region(tiny_run: Path) -> None:
+    app = create_app([model_of(tiny_run, "pt_BR", "en"), model_of(tiny_run, "en", "pt-PT")])
+    text = "Dois cães correm sobre a grama e não param."
+    answer = post(app, "/translate", {"q": text, "source": "auto", "target": "en"}).json()
+    assert answer["detectedLanguage"]["language"] == "pt_BR"
 
 
 @pytest.mark.usefixtures("without_library")
@@ -126,7 +152,11 @@ def test_without_the_library_auto_needs_one_source_language(app: FastAPI) -> Non
     )
     answer = post(app, "/translate", {"q": GERMAN, "source": "auto", "target": "de"}).json()
     assert answer["detectedLanguage"] == {"confidence": 0.0, "language": "en"}
-    sentence = error(post(app, "/translate", {"q": GERMAN, "source": "auto", "target": "en"}), 400)
-    assert "was not detected: give the source language" in sentence
-    sentence = error(post(app, "/api/translate", {"text": GERMAN, "source": "auto"}), 501)
-    assert sentence.endswith("pip install 'transduce[language]', or give the source language")
+    files, fields = {"file": ("a.txt", GERMAN.encode())}, {"source": "auto", "target": "en"}
+    for answer in (
+        post(app, "/translate", {"q": GERMAN, **fields}),
+        post(app, "/api/translate", {"text": GERMAN, "source": "auto"}),
+        ask(app, "POST", "/translate_file", data=fields, files=files),
+    ):
+        sentence = error(answer, 501)
+        assert sentence.endswith("pip install 'transduce[language]', or give the source language")

@@ -208,8 +208,13 @@ def test_without_a_model_the_runs_page_is_shown() -> None:
     answer = ask(app, "GET", "/")
     assert (answer.status_code, answer.headers["location"]) == (307, "/runs")
     assert ask(app, "GET", "/api/models").json()["models"] == []
-    assert "transduce serve RUN" in error(post(app, "/api/translate", {"text": "a"}), 404)
-    assert "The models are: none" in error(libre(app, q="a"), 400)
+    for answer in (
+        post(app, "/api/translate", {"text": "a"}),
+        post(app, "/api/translate", {"text": "a", "source": "auto"}),
+        libre(app, q="a"),
+        libre(app, q="a", source="auto"),
+    ):
+        assert error(answer, 404) == "no model is served: start with `transduce serve RUN`"
 
 
 def test_the_description_names_every_path_and_its_errors(app: FastAPI) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from fastapi import FastAPI
 from three_languages import FRENCH, GERMAN, SENTENCES, words_of
@@ -64,9 +65,18 @@ def test_a_request_names_the_direction(app: FastAPI) -> None:
     ("body", "status", "message"),
     [
         ({"model": "both"}, 400, "both translates to de, fr: give the target language, or a model"),
-        ({"target": "it"}, 400, "does not translate to it: it translates en to de, en to fr"),
+        ({"target": "it"}, 400, "there is no model to it. The models are: en to de, en to fr"),
+        ({"source": "de"}, 400, "there is no model from de. The models are: en to de, en to fr"),
+        ({"source": "de", "target": "fr"}, 400, "there is no model from de to fr. The models are"),
         ({"model": "tiny", "target": "fr"}, 400, "does not translate to fr: it translates en to"),
         ({"model": "both:en-it"}, 404, "there is no model both:en-it"),
+        (
+            {"model": "both:en-fr", "target": "de"},
+            400,
+            "target = de: the model both:en-fr translates from en to fr; leave out the target, or",
+        ),
+        ({"model": "both:en-fr", "source": "de", "target": "fr"}, 400, "source = de: the model"),
+        ({"model": "tiny:en-de", "target": "fr"}, 400, "target = fr: the model tiny:en-de"),
         ({"model": "both", "source": "it", "target": "de"}, 400, "does not translate from it to"),
     ],
 )
@@ -75,3 +85,19 @@ def test_a_direction_that_the_model_lacks_is_refused(
 ) -> None:
     answer = post(app, "/api/translate", {"text": ONE_PAIR, **body})
     assert message in error(answer, status)
+    file = {"file": ("page.md", ONE_PAIR.encode())}
+    answer = ask(app, "POST", "/api/documents", data=body, files=file)
+    assert message in error(answer, status)
+
+
+def test_a_document_names_the_direction(app: FastAPI) -> None:
+    file = {"file": ("page.md", SENTENCES[0].encode())}
+    bodies = {"model": "both", "target": "fr"}, {"model": "both:en-fr"}, {"target": "fr"}
+    for body in bodies:
+        answer = ask(app, "POST", "/api/documents", data=body, files=file).json()
+        assert (answer["model"], answer["name"]) == ("both:en-fr", "page.fr.md")
+        written = ask(app, "GET", answer["url"]).text
+        assert words_of(written) <= {*FRENCH.values()}
+    libre = {"source": "en", "target": "fr"}
+    url = ask(app, "POST", "/translate_file", data=libre, files=file).json()["translatedFileUrl"]
+    assert ask(app, "GET", httpx.URL(url).path).text == written

@@ -29,7 +29,6 @@ MOJIBAKE = re.compile(
 TAG = re.compile(r"<[/!?]?[a-zA-Z][^<>]*>|&(?:[a-zA-Z]{2,8}|#x?[0-9a-fA-F]{1,6});")
 MENU = re.compile(r" [|»›·•→] ")
 URL = re.compile(r"(?:https?|ftp)://[^\s<>\"]+|www\.[^\s<>\"]+|[\w.+-]+@[\w-]+\.[\w.-]+")
-BRACKETS = ("()", "[]", "{}")
 SMALL = 8  # letters: shorter texts are not checked for copies and markup
 MIN_DIGITS = 2  # of a number that must not differ
 SHORT_VARIATION = 2.2  # short texts vary more in length
@@ -172,7 +171,8 @@ _NUMBERS = {name: number for number, name in enumerate((*MEANINGS, ""))}
 
 
 def _is_damaged(text: str) -> bool:
-    if DAMAGED.search(text):
+    # Of the damaged characters, only U+FFFD is printable: few texts are searched.
+    if "\ufffd" in text or (not text.isprintable() and DAMAGED.search(text)):
         return True
     return not text.isascii() and MOJIBAKE.search(text) is not None
 
@@ -211,4 +211,8 @@ def _has_wrong_numbers(pair: PairText) -> bool:
 
 
 def _balance(text: str) -> tuple[int, ...]:
-    return tuple(text.count(pair[0]) - text.count(pair[1]) for pair in BRACKETS)
+    return (
+        text.count("(") - text.count(")"),
+        text.count("[") - text.count("]"),
+        text.count("{") - text.count("}"),
+    )

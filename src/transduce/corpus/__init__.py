@@ -2,6 +2,7 @@
 
 inputs        the texts that a corpus is made from, and whether they have changed
 quality       warnings about copies, repeats and leaked validation pairs
+languages     warnings about text in other languages than stated
 scanning      the first pass: counts, problems, pairs to hold out
 learning      learning subwords from the texts
 encoding      encoding pairs of sentences into token files

@@ -9,6 +9,7 @@ from transduce.config import TrainConfig
 from transduce.corpus.augmentation import Augmentation
 from transduce.corpus.encoding import LengthRules, Part, pair_key, write_split
 from transduce.corpus.inputs import Inputs, InputText, Pair
+from transduce.corpus.languages import language_warnings
 from transduce.corpus.learning import extend, learn, sample_lines
 from transduce.corpus.quality import ValidationPairs
 from transduce.corpus.scanning import ScannedText, hold_out, numbers_to_hold_out
@@ -19,6 +20,8 @@ from transduce.subwords import TO, Codec
 from transduce.system.formatting import pluralize
 from transduce.system.progress import Progress
 from transduce.text.corpora import CorpusText
+from transduce.text.languages import UNKNOWN
+from transduce.text.languages import Pair as Languages
 
 Write = Callable[..., list[Counts]]  # `write_split` for one codec and folder
 
@@ -60,6 +63,8 @@ def build_corpus(
         warnings = corpus.scan.statistics.warnings(corpus.text.name)
         for warning in warnings if not corpus.reverse else ():
             progress.say(warning)
+    for warning in _language_warnings(given, corpora, valid):
+        progress.say(warning)
     wanted = _numbers_to_hold_out(corpora, valid)
     if codec is None or more_subwords:
         sample = functools.partial(sample_lines, corpora, wanted, progress)
@@ -83,6 +88,21 @@ def build_corpus(
         for c, written, held_out in zip(given, train_counts, own_counts, strict=True)
     ]
     return codec, counts, Counts.total(valid_counts)
+
+
+def _language_warnings(
+    given: Sequence[CorpusText],
+    corpora: Sequence[ScannedText],
+    valid: Sequence[ScannedText | None],
+) -> list[str]:
+    """Return warnings about the languages of all texts, training text first."""
+    samples: dict[str, tuple[Languages, list[Pair]]] = {}
+    for scanned in (corpora, valid):
+        for corpus, text in zip(given, scanned, strict=True):
+            if text and not corpus.reverse:
+                sample = corpus.pair or UNKNOWN, text.scan.candidates
+                samples.setdefault(text.text.name, sample)
+    return language_warnings([(name, *sample) for name, sample in samples.items()])
 
 
 def _with_frequencies(

@@ -26,10 +26,11 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from transduce.config import ModelConfig, SearchConfig, TrainConfig
-from transduce.errors import BadInput, BadRun, BadSetting
+from transduce.errors import BadRun, BadSetting
 from transduce.runs.arrays import hash_of
 from transduce.settings import types
 from transduce.system.files import read_checksummed, write_checksummed
+from transduce.text.languages import UNKNOWN, choose_pair
 
 FORMAT = 1
 CONFIG = "config.json"
@@ -42,7 +43,7 @@ OWN_FOLDERS = (CHECKPOINTS, "corpus", "distilled", "trees", "tensorboard", "wand
 # Subfolders in which a killed process can leave temporary folders.
 WRITTEN_IN = (CHECKPOINTS, "distilled", "distilled/blocks", "trees")
 NO_WEIGHTS = "none yet"
-UNKNOWN_SOURCE = "src"  # the source language if it is not known
+UNKNOWN_SOURCE = UNKNOWN[0]  # the source language if it is not known
 
 Made = TypeVar("Made")
 Task = Literal["translation", "parsing"]
@@ -105,25 +106,7 @@ class RunConfig:
 
         Only models of several pairs need them to be chosen. The source language may remain unknown.
         """
-        targets, pairs = self.targets, self.all_pairs
-        known = {language for pair in pairs for language in pair}
-        listed = ", ".join(" to ".join(pair) for pair in pairs)
-        if to is None and len(targets) > 1:
-            raise BadInput(
-                f"the model translates to {', '.join(targets)}: choose one of them as the target "
-                f"language, such as --to {targets[0]}"
-            )
-        target = targets[0] if to is None else to
-        if target not in targets:
-            raise BadInput(f"the model does not translate to {to:.60}: it translates {listed}")
-        if source is not None and (source not in known or source == target):
-            raise BadInput(
-                f"the model does not translate from {source:.60} to {target}: it translates "
-                f"{listed}"
-            )
-        sources = [left for left, right in pairs if right == target]
-        chosen = source or (sources[0] if len(sources) == 1 else UNKNOWN_SOURCE)
-        return dataclasses.replace(self, languages=(chosen, target))
+        return dataclasses.replace(self, languages=choose_pair(self.all_pairs, source, to))
 
     def save(self, run: Path) -> None:
         """Write config.json."""

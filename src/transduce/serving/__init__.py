@@ -10,8 +10,8 @@ In reading order:
 - `reloading`: replacing models by the present weights of their run folders
 - `runs`: logs of training runs for the runs page
 - `schemas`, `requests`, `forms`, `problems`: requests and answers
-- `libretranslate`, `detection`, `languages`, `paragraphs`, `html_texts`, `glossaries`: the two
-  translation APIs
+- `directions`, `detection`: which direction of which model translates a request
+- `libretranslate`, `languages`, `paragraphs`, `html_texts`, `glossaries`: the two translation APIs
 - `documents`, `downloads`, `document_routes`: documents
 - `keys`, `clients`, `origins`, `access`: who may use the service, and how much
 - `middleware`: applies these rules to every request

@@ -20,7 +20,7 @@ from transduce.errors import did_you_mean
 from transduce.serving import libretranslate, runs, schemas, static_files
 from transduce.serving.access import Access
 from transduce.serving.connections import IdleConnections
-from transduce.serving.detection import source_of
+from transduce.serving.directions import choose_direction, find_model
 from transduce.serving.document_routes import add_documents
 from transduce.serving.documents import Documents
 from transduce.serving.forms import TYPES
@@ -101,7 +101,7 @@ def create_app(
     app.state.service, app.state.ended = service, True
     app.state.connections, app.state.reloads = IdleConnections(), reloads
     _add_translation(app, service, documents, show_examples=access.show_examples)
-    add_documents(app, service, documents, _errors(*ERRORS))
+    add_documents(app, service, documents, _errors(*ERRORS, 501))
     _add_inspection(app, service, inspections)
     _add_libretranslate(app, service, access)
     refusals = _errors(*(status for status in ERRORS if status not in (503, 504)), 409)
@@ -174,8 +174,13 @@ def _add_translation(
         """
         start = time.perf_counter()
         parameters = await read_json(request, limits, schemas.TranslateRequest)
-        source = await source_of(parameters, service)
-        model = service.find(parameters.model, source, parameters.target)
+        model, _ = await choose_direction(
+            *(service.models, [parameters.text]),
+            name=parameters.model,
+            source=parameters.source,
+            target=parameters.target,
+            html=parameters.format == "html",
+        )
         search = model.translator.config.search
         config = search_config(search, parameters.beam, parameters.alpha, parameters.nbest)
         client = admission_of(request).client
@@ -237,7 +242,7 @@ def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) ->
     async def inspected(request: Request) -> dict[str, Any]:
         parameters = await read_json(request, service.limits, schemas.InspectRequest)
         service.check([parameters.source, parameters.target or ""])
-        model = service.find(parameters.model)
+        model = find_model(service.models, parameters.model)
         client = admission_of(request).client
         work = inspections.inspect(model, parameters.source, parameters.target, client)
         inspection = await run_while_connected(request, work, service.limits.timeout)
@@ -279,7 +284,7 @@ def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) ->
 
 
 def _add_libretranslate(app: FastAPI, service: Service, access: Access) -> None:
-    refusals = _errors(*(status for status in ERRORS if status != 404))
+    refusals = _errors(*ERRORS, 501)
 
     @app.post(
         "/translate",
@@ -296,7 +301,7 @@ def _add_libretranslate(app: FastAPI, service: Service, access: Access) -> None:
         "/detect",
         tags=[LIBRE],
         response_model=list[Detected],
-        responses=refusals | _errors(501),
+        responses=refusals,
         openapi_extra=described_body(DetectRequest, *TYPES),
     )
     async def libre_detect(request: Request) -> Response:

@@ -3,18 +3,22 @@
 import asyncio
 import re
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from transduce.errors import MissingExtra
 from transduce.serving.models import ServedModel
 from transduce.serving.problems import Problem
-from transduce.serving.schemas import TranslateRequest
-from transduce.serving.service import Service
-from transduce.text.identification import Guess, identify_among, is_available
+from transduce.text.identification import (
+    Guess,
+    identify_among,
+    is_available,
+    same_language,
+)
 
 AUTO = "auto"
 CHARACTERS = 2_000  # of a request that are read
+CLEAR, MIN_LETTERS = 0.9, 20  # probability and length of a text that is clearly in a language
 TAG = re.compile(r"<[^<>]*>")
 
 _lock = threading.Lock()  # the library's model is loaded once
@@ -24,8 +28,14 @@ async def rank_languages(
     texts: Sequence[str], languages: Collection[str], *, html: bool = False
 ) -> list[Guess]:
     """Return the languages, the most probable first; none if the texts do not tell."""
+    return await asyncio.to_thread(_rank, read_part(texts, html=html), languages)
+
+
+def read_part(texts: Sequence[str], *, html: bool) -> str:
+    """Return the beginning of the texts, of which the language is detected."""
     text = "\n".join(texts)[: 2 * CHARACTERS if html else CHARACTERS]
-    return await asyncio.to_thread(_rank, TAG.sub(" ", text) if html else text, languages)
+    text = text.encode("utf-8", "replace").decode()  # lone surrogates are refused later
+    return TAG.sub(" ", text) if html else text
 
 
 def _rank(text: str, languages: Collection[str]) -> list[Guess]:
@@ -38,7 +48,7 @@ async def detected_languages(
 ) -> list[dict[str, Any]]:
     """Return the probable languages as LibreTranslate does, with confidences up to 100."""
     try:
-        guesses = await rank_languages(texts, _languages(models))
+        guesses = await rank_languages(texts, languages_of(models))
     except MissingExtra as error:
         raise Problem(501, str(error)) from None
     likely = [guess for guess in guesses if guess is guesses[0] or guess.probability >= 0.01]
@@ -47,39 +57,27 @@ async def detected_languages(
 
 
 async def detect_source(
-    texts: Sequence[str], models: Collection[ServedModel], target: str | None, *, html: bool
-) -> Guess | None:
-    """Return the most probable source language of the models for a target, or for any (None).
+    texts: Sequence[str], languages: Collection[str], sources: Sequence[str], *, html: bool
+) -> Guess:
+    """Return the most probable of the sources, or another language if texts are clearly in it.
 
-    The first one if the texts do not tell; None if there is no model, or if there are several
-    and the library is not installed.
+    The first source if the texts do not tell, or if it is the only one and the library is missing.
     """
-    pairs = [pair for model in models for pair in model.pairs]
-    sources = [pair[0] for pair in pairs if target in (None, pair[1])]
-    guesses = []
-    if is_available():
-        guesses = await rank_languages(texts, _languages(models), html=html)
-    elif len(set(sources)) > 1:
-        return None
-    likely = (guess for guess in guesses if guess.language in sources)
-    return next(likely, Guess(sources[0], 0.0) if sources else None)
-
-
-async def source_of(parameters: TranslateRequest, service: Service) -> str | None:
-    """Return the source language of a request to /api/translate, detected if it is `auto`."""
-    if parameters.source != AUTO:
-        return parameters.source
-    service.check([parameters.text])
-    named = parameters.model is not None
-    models = [service.named(parameters.model)] if named else [*service.models.values()]
-    html = parameters.format == "html"
-    guess = await detect_source([parameters.text], models, parameters.target, html=html)
-    if guess is None and any(
-        parameters.target in (None, pair[1]) for m in models for pair in m.pairs
-    ):
+    first = Guess(sources[0], 0.0)
+    if not is_available():
+        if {*sources} == {first.language}:
+            return first
         needs = ("source = auto", "py3langid", "language", "give the source language")
         raise Problem(501, str(MissingExtra(*needs)))
-    return guess.language if guess else None
+    long = sum(map(str.isalpha, read_part(texts, html=html))) >= MIN_LETTERS
+    for guess in await rank_languages(texts, languages, html=html):
+        alike = [code for code in sources if same_language(code, guess.language)]
+        if alike:
+            source = guess.language if guess.language in alike else alike[0]
+            return Guess(source, guess.probability)
+        if long and guess.probability >= CLEAR:
+            return guess
+    return first
 
 
 def to_json(guess: Guess) -> dict[str, Any]:
@@ -87,5 +85,6 @@ def to_json(guess: Guess) -> dict[str, Any]:
     return {"confidence": round(100 * guess.probability, 1), "language": guess.language}
 
 
-def _languages(models: Collection[ServedModel]) -> Collection[str]:
+def languages_of(models: Iterable[ServedModel]) -> Collection[str]:
+    """Return the languages that are translated from or to."""
     return dict.fromkeys(code for model in models for pair in model.pairs for code in pair)

@@ -3,19 +3,22 @@
 import asyncio
 import json
 import time
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from pydantic import ValidationError
 
-from transduce.serving.detection import AUTO, detect_source
+from transduce.serving.detection import AUTO
+from transduce.serving.directions import choose_direction, fitting
 from transduce.serving.documents import Documents, Place, Translated, document_options
 from transduce.serving.downloads import DOWNLOADS
 from transduce.serving.forms import MULTIPART, Upload, read_form
 from transduce.serving.glossaries import make_preparation
-from transduce.serving.libretranslate import LIBRE, find_model
+from transduce.serving.libretranslate import LIBRE
 from transduce.serving.libretranslate_schemas import LibreFileAnswer, LibreFileRequest
 from transduce.serving.middleware import admission_of
+from transduce.serving.models import ServedModel
 from transduce.serving.problems import Problem, describe, json_response
 from transduce.serving.requests import run_while_connected
 from transduce.serving.schemas import DocumentAnswer, DocumentRequest, described_body
@@ -41,14 +44,8 @@ def add_documents(
         start = time.perf_counter()
         with documents.place(admission_of(request).client) as place:
             parameters, upload = _parsed(*await read_form(request, service.limits))
-            model = service.find(parameters.model)
-            how = await make_preparation(parameters, model)
-            options = document_options(model, service.limits, parameters.columns, parameters.keys)
-            search = model.translator.config.search
-            work = documents.translate(
-                *(place, model, upload, options, search), how=how, guard=parameters.guard
-            )
-            translated = await run_while_connected(request, work, service.limits.timeout)
+            work = _translate(documents, place, upload, parameters)
+            model, translated = await run_while_connected(request, work, service.limits.timeout)
         url = documents.downloads.add(translated.file)
         answer = await asyncio.to_thread(_answer, translated, model.name, url, start)
         return json_response(answer)
@@ -72,9 +69,9 @@ def add_documents(
                 parameters = LibreFileRequest.model_validate({**values, "file": upload.name})
             except ValidationError as error:
                 raise Problem(400, describe(error, LibreFileRequest)) from None
-            pair = (parameters.source, parameters.target)
-            work = _libre_translation(documents, place, upload, *pair)
-            translated = await run_while_connected(request, work, service.limits.timeout)
+            pair = {"source": parameters.source, "target": parameters.target}
+            work = _translate(documents, place, upload, DocumentRequest(file=upload.name, **pair))
+            _, translated = await run_while_connected(request, work, service.limits.timeout)
         path = documents.downloads.add(translated.file)
         return json_response({"translatedFileUrl": _absolute(request, path)})
 
@@ -96,20 +93,27 @@ def _add_downloads(app: FastAPI, documents: Documents, refusals: Responses) -> N
         return documents.downloads.find(identifier).response()
 
 
-async def _libre_translation(
-    documents: Documents, place: Place, upload: Upload, source: str, target: str
-) -> Translated:
-    """Translate a document with the model for its languages."""
-    models, limits = [*documents.service.models.values()], documents.limits
-    fitting = [(pair[0], model) for model in models for pair in model.pairs if pair[1] == target]
-    if source == AUTO and len(dict(fitting)) > 1:
-        first = fitting[0][1].directed(to=target, source=fitting[0][0])
-        texts = await documents.texts(place, upload, document_options(first, limits))
-        detected = await detect_source(texts, models, target, html=False)
-        source = detected.language if detected else AUTO
-    model = find_model(models, source, target)
-    options = document_options(model, limits)
-    return await documents.translate(place, model, upload, options, model.translator.config.search)
+async def _translate(
+    documents: Documents, place: Place, upload: Upload, parameters: DocumentRequest
+) -> tuple[ServedModel, Translated]:
+    """Translate a document; return the model in its direction, too."""
+    models, limits = documents.service.models, documents.limits
+    name, source, target = parameters.model, parameters.source, parameters.target
+    options = partial(
+        document_options, limits=limits, columns=parameters.columns, keys=parameters.keys
+    )
+    texts: list[str] = []
+    if source == AUTO:
+        first, pair = fitting(models, name, None, target)[0]
+        readable = options(first.directed(to=pair[1], source=pair[0]))
+        texts = await documents.texts(place, upload, readable)
+    model, _ = await choose_direction(models, texts, name=name, source=source, target=target)
+    how = await make_preparation(parameters, model)
+    search = model.translator.config.search
+    translated = await documents.translate(
+        *(place, model, upload, options(model), search), how=how, guard=parameters.guard
+    )
+    return model, translated
 
 
 def _parsed(fields: dict[str, list[str]], files: list[Upload]) -> tuple[DocumentRequest, Upload]:

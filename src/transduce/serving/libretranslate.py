@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from transduce.documents.formats import extensions
-from transduce.serving.detection import AUTO, detect_source, detected_languages, to_json
+from transduce.serving.detection import AUTO, detected_languages, to_json
+from transduce.serving.directions import choose_direction
 from transduce.serving.forms import read_fields
 from transduce.serving.html_texts import translate_html
 from transduce.serving.languages import language_name
@@ -18,7 +19,7 @@ from transduce.serving.limits import Limits
 from transduce.serving.middleware import admission_of
 from transduce.serving.models import ServedModel
 from transduce.serving.paragraphs import TranslatedText
-from transduce.serving.problems import SHOWN, Problem, describe, json_response
+from transduce.serving.problems import Problem, describe, json_response
 from transduce.serving.requests import run_while_connected
 from transduce.serving.service import Service, in_background, search_config
 
@@ -44,13 +45,10 @@ async def translate(request: Request, service: Service) -> Response:
     """Answer POST /translate."""
     parameters = await read_request(request, service, LibreRequest)
     texts = [parameters.q] if isinstance(parameters.q, str) else parameters.q
-    html, source, detected = parameters.format == "html", parameters.source, None
-    models = [*service.models.values()]
-    if source == AUTO:
-        service.check(texts)
-        detected = await detect_source(texts, models, parameters.target, html=html)
-        source = detected.language if detected else AUTO
-    model = find_model(models, source, parameters.target)
+    html = parameters.format == "html"
+    model, detected = await choose_direction(
+        service.models, texts, source=parameters.source, target=parameters.target, html=html
+    )
     search = model.translator.config.search
     nbest = 1 + parameters.alternatives
     config = search_config(search, max(search.beam, nbest), None, nbest)
@@ -118,23 +116,6 @@ def languages(models: Iterable[ServedModel]) -> list[dict[str, Any]]:
         {"code": code, "name": language_name(code), "targets": targets[code]}
         for code in sorted(targets)
     ]
-
-
-def find_model(models: Iterable[ServedModel], source: str, target: str) -> ServedModel:
-    """Return the first model for a pair of languages; `auto`: the only one with this target."""
-    pairs = {pair: model for model in reversed([*models]) for pair in reversed(model.pairs)}
-    matching = [pair for pair in pairs if pair[1] == target and source in (pair[0], AUTO)]
-    if len(matching) == 1:
-        return pairs[matching[0]].directed(to=target, source=matching[0][0])
-    available = ", ".join(f"{left} to {right}" for left, right in reversed(pairs))
-    if matching:
-        raise Problem(
-            400,
-            "source = auto fits several models, and the language was not detected: give the "
-            f"source language; models: {available}",
-        )
-    pair = f"from {source[:SHOWN]} to {target[:SHOWN]}"
-    raise Problem(400, f"there is no model {pair}. The models are: {available or 'none'}")
 
 
 def ranked_texts(

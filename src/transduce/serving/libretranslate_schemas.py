@@ -63,7 +63,7 @@ class LibreFileRequest(BaseModel):
     """A document to translate, as LibreTranslate takes it; other fields are ignored."""
 
     file: str = Field(description="the document", json_schema_extra={"format": "binary"})
-    source: str = Field(description="source language; auto: of the only model for this target")
+    source: str = Field(description="source language; auto: the detected one")
     target: str = Field(description="target language")
     api_key: str | None = Field(None, description="the key, if one is needed and no header has it")
 

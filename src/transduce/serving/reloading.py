@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request, Response
 
 from transduce.errors import TransduceError
 from transduce.serving import schemas
+from transduce.serving.directions import named_model
 from transduce.serving.inspections import Inspections
 from transduce.serving.keys import key_in
 from transduce.serving.limits import Limits
@@ -41,7 +42,9 @@ class Reloads:
         A model that cannot be loaded stays in service as it is; the others are replaced.
         """
         service = self._service
-        names = [service.named(name).name] if name is not None else [*service.models]
+        names = (
+            [named_model(service.models, name)[0].name] if name is not None else [*service.models]
+        )
         async with self._one_at_a_time:
             reloaded, failures = [], []
             for model in [service.models[name] for name in names]:

@@ -61,8 +61,13 @@ Format = Literal["text", "html"]
 
 
 class TextOptions(StrictRequest):
-    """What stays as it is, how terms are translated, and what is checked."""
+    """The model, what stays as it is, how terms are translated, and what is checked."""
 
+    model: str | None = Field(
+        None, description="name of a model; default: the first one for the languages"
+    )
+    source: str | None = Field(None, description="source language; auto: the detected one")
+    target: str | None = Field(None, description="target language; needed if a model has several")
     glossary: Annotated[
         GlossaryValue | None,
         WrapValidator(_glossary),
@@ -85,9 +90,6 @@ class TranslateRequest(TextOptions):
 
     text: str = Field(description="the text to translate; a line is a paragraph")
     format: Format = Field("text", description="html: tags are kept, and their text is translated")
-    model: str | None = Field(None, description="name of a model; default: the first one served")
-    source: str | None = Field(None, description="source language; auto: the detected one")
-    target: str | None = Field(None, description="target language; needed if a model has several")
     beam: Beam | None = Field(None, description="beam width; 1 is greedy search")
     alpha: float | None = Field(None, ge=0, le=ALPHA, description="the length penalty")
     nbest: Nbest | None = Field(None, description="candidates per sentence, at most the beam width")
@@ -99,7 +101,6 @@ class DocumentRequest(TextOptions):
     """A document to translate."""
 
     file: str = Field(description="the document", json_schema_extra={"format": "binary"})
-    model: str | None = Field(None, description="name of a model; default: the first one served")
     columns: str = Field("", description="of CSV and TSV: the columns to translate; a,b")
     keys: str = Field("", description="of JSON: translate only what is below these keys; a,b")
 

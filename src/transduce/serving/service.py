@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from transduce.config import SearchConfig
 from transduce.documents import Unit
 from transduce.documents.translating import set_targets
-from transduce.errors import BadSetting, TransduceError, did_you_mean
+from transduce.errors import BadSetting, TransduceError
 from transduce.markup.inline import Inline, inline_text
 from transduce.serving.batching import Batcher
 from transduce.serving.clients import Client, too_many
@@ -21,7 +21,7 @@ from transduce.serving.logs import log_text
 from transduce.serving.metrics import Metrics
 from transduce.serving.models import ServedModel
 from transduce.serving.paragraphs import TranslatedText, split_lines
-from transduce.serving.problems import SHOWN, Problem, retry_later
+from transduce.serving.problems import Problem, retry_later
 from transduce.translation.rounds import Align, Guard, Search, Steps
 from transduce.translation.segments import Preparation, SegmentedText, preparation
 from transduce.translation.translation import Translation
@@ -74,50 +74,6 @@ class Service:
         """End the threads; return whether all have ended."""
         ended = [batcher.close() for batcher in self.batchers.values()]
         return all(ended)
-
-    def find(
-        self, name: str | None, source: str | None = None, target: str | None = None
-    ) -> ServedModel:
-        """Return a direction of the model with this name; None: the first model that fits.
-
-        A name may say the direction, such as MODEL:en-de.
-        """
-        model, pair = self.named(name), ""
-        if name is None:
-            fits = [m for m in self.models.values() if _translates(m, source, target)]
-            model = fits[0] if fits else model
-        elif name not in self.models:
-            pair = name.rpartition(":")[2]
-            source, target = next(p for p in model.pairs if "-".join(p) == pair)
-        targets = model.translator.config.targets
-        if target is None and len(targets) > 1:
-            raise Problem(
-                400,
-                f"{model.name} translates to {', '.join(targets)}: give the target language, or a "
-                f"model such as {model.directions()[0].name}",
-            )
-        try:
-            return model.directed(to=target, source=source)
-        except TransduceError as error:
-            raise Problem(400, str(error)) from None
-
-    def named(self, name: str | None) -> ServedModel:
-        """Return the model with this name; None: the first model."""
-        if not self.models:
-            raise Problem(404, "no model is served: start with `transduce serve RUN`")
-        if name is None:
-            return next(iter(self.models.values()))
-        if name not in self.models:
-            whole, _, pair = name.rpartition(":")
-            if whole in self.models and pair in map(
-                "-".join, self.models[whole].translator.config.pairs
-            ):
-                return self.models[whole]
-            name = name[:SHOWN]
-            names = f" The models are: {', '.join(self.models)}"
-            hint = did_you_mean(name, self.models) or names
-            raise Problem(404, f"there is no model {name}.{hint}")
-        return self.models[name]
 
     async def translate(
         self,
@@ -295,11 +251,6 @@ def encoded(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         raise Problem(400, "the text has a lone surrogate: expected valid Unicode") from None
-
-
-def _translates(model: ServedModel, source: str | None, target: str | None) -> bool:
-    """Return whether the model was trained on such a pair; None is any language."""
-    return any(source in (None, left) and target in (None, right) for left, right in model.pairs)
 
 
 def _next(steps: Steps[None], answer: Any) -> Search | Align | None:

@@ -2,6 +2,7 @@
 
 import copy
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -85,9 +86,21 @@ def is_available() -> bool:
     return True
 
 
+def is_known(language: str) -> bool:
+    """Return whether the library knows a language."""
+    code = canonical(language)
+    return len(code) in (2, 3) and code in _identifier().labels  # no model is loaded for "trees"
+
+
+def canonical(language: str) -> str:
+    """Return a code without script and region, as it is in the tables of this module."""
+    code = language_code(language)
+    return SAME.get(code, code)
+
+
 def same_language(first: str, second: str) -> bool:
     """Return whether two codes are those of one language, or of two that are hard to tell apart."""
-    codes = {SAME.get(code, code) for code in map(language_code, (first, second))}
+    codes = {canonical(first), canonical(second)}
     return len(codes) == 1 or any(codes <= group for group in CLOSE)
 
 
@@ -110,6 +123,14 @@ def most_frequent(words: Collection[str], expected: str) -> str | None:
     return best if counts[best] >= 3 else None
 
 
+def language_by_words(text: str) -> str | None:
+    """Return the language that most frequent words of a text are of; None if it is not clear."""
+    found = set(WORD.findall(text.lower()))
+    counts = Counter({code: len(found & known) for code, known in TABLE.items()})
+    (code, most), (_, second) = counts.most_common(2)
+    return code if most >= 2 and most > second else None
+
+
 @lru_cache(maxsize=1)
 def _identifier() -> Any:
     try:
@@ -127,8 +148,7 @@ def identify_among(text: str, candidates: Iterable[str]) -> list[Guess]:
     """
     codes: dict[str, str] = {}
     for candidate in candidates:
-        code = language_code(candidate)
-        codes.setdefault(SAME.get(code, code), candidate)
+        codes.setdefault(canonical(candidate), candidate)
     known = frozenset(codes).intersection(_identifier().labels)
     if not known:
         return []

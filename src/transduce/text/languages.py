@@ -1,6 +1,7 @@
 """Language codes: from file names, and without script or region."""
 
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePath
 
 from transduce.errors import BadInput
@@ -28,6 +29,7 @@ STORAGE_SUFFIXES = frozenset(COMPRESSIONS).union(
     )
 )
 UNKNOWN = ("src", "tgt")  # languages of texts whose names have no codes
+SHOWN = 20  # pairs that a message lists
 CODE = re.compile(r"[a-z]{2,3}(_[a-z]{2,4})?", re.IGNORECASE)
 
 Pair = tuple[str, str]  # the codes of source and target
@@ -52,6 +54,41 @@ def guess_languages(
     if len(codes) == 2 and all(map(CODE.fullmatch, codes)):
         return codes[0], codes[1]
     return UNKNOWN
+
+
+def list_pairs(pairs: Iterable[Pair]) -> str:
+    """Return different pairs of languages as words, the first ones if there are many."""
+    words = [*dict.fromkeys(map(" to ".join, pairs))]
+    rest = f" and {len(words) - SHOWN} more" if len(words) > SHOWN else ""
+    return ", ".join(words[:SHOWN]) + rest
+
+
+def choose_pair(pairs: Sequence[Pair], source: str | None, target: str | None) -> Pair:
+    """Return the source and target language for a model that was trained on some pairs.
+
+    A language that is not given is the only one that fits the other. The source may remain unknown.
+    It may be any language of the model: the pair may be one that the model was not trained on.
+    """
+    known = {language for pair in pairs for language in pair}
+    targets = [*dict.fromkeys(right for left, right in pairs if source in (None, left))]
+    if target is None and len(targets) > 1:
+        raise BadInput(
+            f"the model translates to {', '.join(targets)}: choose one of them as the target "
+            f"language, such as --to {targets[0]}"
+        )
+    if target is None and targets:
+        target = targets[0]
+    if source is not None and (source not in known or target in (None, source)):
+        to = f" to {target:.60}" if target else ""
+        raise BadInput(
+            f"the model does not translate from {source:.60}{to}: it translates {list_pairs(pairs)}"
+        )
+    sources = [left for left, right in pairs if right == target]
+    if not sources or target is None:
+        raise BadInput(
+            f"the model does not translate to {target:.60}: it translates {list_pairs(pairs)}"
+        )
+    return source or (sources[0] if len(sources) == 1 else UNKNOWN[0]), target
 
 
 def language_code(language: str | None) -> str:

@@ -41,7 +41,7 @@ def find_length(source: str, output: str, languages: tuple[str, str]) -> str | N
 def weighted_length(text: str) -> float:
     """Return the length as that of a text in a Latin alphabet."""
     length = float(len(text))
-    if not MAY_BE_DENSE.search(text):
+    if text.isascii() or not MAY_BE_DENSE.search(text):
         return length
     for script, weight in DENSE:
         length += (weight - 1) * len(script.findall(text))
