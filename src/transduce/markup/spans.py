@@ -97,6 +97,7 @@ PATTERNS = {
     "number": rf"(?<!{LETTER})(?<![.,])(?:(?<![^\s(\[])[-−])?\d+{WITH_UNIT}",
     "private": f"[{PRIVATE}]",
 }
+BY_ORDER = re.compile(r"%[-+#0']*[\d*]*(?:\.[\d*]+)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcrsap@]|\{\}")
 HEAD = re.compile(rf"[{WIDE}]|[{LATIN}]+|[^\W{LATIN}{WIDE}]+|\W")
 # Between these two characters no word ends.
 INSIDE_WORD = re.compile(
@@ -242,6 +243,11 @@ def _expression(kinds: tuple[str, ...]) -> re.Pattern[str]:
 def is_inside_word(text: str, position: int) -> bool:
     """Return whether no word begins or ends at a position."""
     return position > 0 and INSIDE_WORD.match(text, position - 1) is not None
+
+
+def is_by_order(span: str) -> bool:
+    """Return whether a placeholder has neither a name nor a number: %s, {}."""
+    return BY_ORDER.fullmatch(span) is not None
 
 
 def _trimmed(text: str) -> str:

@@ -33,8 +33,9 @@ class Candidate:
 
 
 # How a span came into a translation: written by the model, or placed by word alignment. Or the
-# translation has it more often than the text, or joined with a letter or digit: 15 km for 5 km.
-Placed = Literal["copied", "aligned", "repeated", "joined"]
+# translation has it more often than the text, or joined with a letter or digit: 15 km for 5 km. Or
+# it is a placeholder without a name, such as %s, and its place among the others is another one.
+Placed = Literal["copied", "aligned", "repeated", "joined", "reordered"]
 
 
 @dataclass(frozen=True, slots=True)
