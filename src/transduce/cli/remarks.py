@@ -29,7 +29,7 @@ class Remarks:
         """Count a translation."""
         self.remembered += bool(translation.memory)
         aligned = [span.text for span in translation.spans if span.placed == "aligned"]
-        changed = [s.text for s in translation.spans if s.placed not in ("copied", "aligned")]
+        changed = [span.text for span in translation.spans if span.is_doubtful]
         lost = [f"{term.source} = {term.target}" for term in translation.terms if not term.found]
         flags = [f"{flag.kind}, {flag.detail}" for flag in translation.flags]
         for name, details in zip(REMARKS, (aligned, changed, lost, flags), strict=True):

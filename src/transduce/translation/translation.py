@@ -45,6 +45,11 @@ class PlacedSpan:
     text: str
     placed: Placed  # all but "copied" are worth a look
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the translation does not have it once, alone and in its order."""
+        return self.placed not in ("copied", "aligned")
+
     def to_json(self) -> dict[str, str]:
         """Return the span as a JSON object."""
         return {"text": self.text, "placed": self.placed}
