@@ -72,6 +72,7 @@ def test_spans_beside_other_scripts_are_found(text: str, expected: list[str]) ->
         ("$HOME/.x/y.json. ${A}/b, %TEMP%\\x", ["$HOME/.x/y.json", "${A}/b", "%TEMP%\\x"]),
         ("{dir}/x.txt, %s/%s.html, file%d.txt", ["{dir}/x.txt", "%s/%s.html", "file%d.txt"]),
         ('<a href="a>b">x</a> <i disabled/>', ['<a href="a>b">', "</a>", "<i disabled/>"]),
+        ("<video controls loop> <p hidden x>", ["<video controls loop>", "<p hidden x>"]),
         ("It is -5 °C (−3 °C), 10-15 km", ["-5 °C", "−3 °C", "15 km"]),
     ],
 )

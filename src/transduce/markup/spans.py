@@ -51,6 +51,11 @@ BRACES = r"\{[^{}]*+\}"
 for _ in range(5):  # the depth of a plural inside of a choice
     BRACES = rf"\{{(?:[^{{}}]++|{BRACES})*+\}}"
 
+FLAGS = (  # attributes of HTML without a value
+    "allowfullscreen|async|autoplay|checked|controls|default|defer|disabled|hidden|inert|ismap|loop|"
+    "multiple|muted|nomodule|novalidate|nowrap|open|playsinline|readonly|required|reversed|selected"
+)
+
 # Tried in this order where several begin at the same character. Where an expression may begin at
 # every word of a long text, its parts have a limited length: otherwise time would be quadratic.
 PATTERNS = {
@@ -61,8 +66,8 @@ PATTERNS = {
     ),
     "email": rf"(?<!{LETTER})(?:mailto:)?(?:{LETTER}|[.+-]){{1,64}}@{LABEL}(?:\.{LABEL}){{1,8}}",
     "tag": (
-        # Several words without "=" are text: if a<b and c>d.
-        r"</?[A-Za-z][\w:.-]*+(?=\s*+/?>|\s++[\w:@.-]++\s*+/?>|\s[^<>]*=)"
+        # Several other words without "=" are text: if a<b and c>d.
+        rf"</?[A-Za-z][\w:.-]*+(?=(?:\s++(?:{FLAGS}))*+(?:\s++[\w:@.-]++)?\s*+/?>|\s[^<>]*=)"
         r"(?:=\s*+\"[^\"]{0,2000}\"|=\s*+'[^']{0,2000}'|[^<>])*+>|"
         r"<!--.{0,2000}?-->|<%.{0,2000}?%>|<\?.{0,2000}?\?>|"
         r"&(?:[A-Za-z]\w{1,30}|#\d{1,7}|#x[\dA-Fa-f]{1,6});"
