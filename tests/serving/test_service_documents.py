@@ -15,6 +15,7 @@ import pytest
 from fastapi import FastAPI
 
 from serving import KEY, PATIENCE, QUICK, ask, bearer, error, listening, scripted, until
+from transduce.documents import DocumentOptions
 from transduce.documents.formats import FORMATS, read_document
 from transduce.glossary import Glossary
 from transduce.serving import documents
@@ -163,14 +164,12 @@ def test_terms_flags_and_kept_words_apply_to_documents(app: FastAPI) -> None:
 
 
 def test_texts_with_doubtful_spans_are_remarks() -> None:
-    options = documents.DocumentOptions(languages=("en", "de"))
+    options = DocumentOptions(languages=("en", "de"))
     document = read_document(b"%s has %d\nok {a}\n", "a.txt", FORMATS["text"], options)
-    placed = [("%s", "reordered"), ("%d", "reordered")], [("{a}", "aligned")]
+    moved = PlacedSpan("%s", "reordered"), PlacedSpan("%d", "reordered")
+    best = Candidate("b", 0.0, 0.0, ())
     translations = [
-        Translation(
-            "a", (Candidate("b", 0.0, 0.0, ()),), spans=tuple(PlacedSpan(*span) for span in spans)
-        )  # type: ignore[arg-type]
-        for spans in placed
+        Translation("a", (best,), spans=spans) for spans in (moved, (PlacedSpan("{a}", "aligned"),))
     ]
     download: Any = None
     (remark,) = documents.Translated(download, document, translations).remarks()
