@@ -101,6 +101,16 @@ def test_a_span_does_not_grow_into_a_word_where_it_touches_another_script_in_the
         assert restore(insert_spans(aligned, [0]), protected.spans) == expected
 
 
+def test_text_without_spaces_gets_none() -> None:
+    protected = protect("Hi {name}, see {a} (or {b}) now.", RULES)
+    target = "你好，现在看吧。"
+    pairs = {"你": "Hi", "，": ",", "看": "see", "现": "now", "。": "."}
+    aligned = Aligned(protected.text, target, linked(protected.text, target, pairs))
+    text = restore(insert_spans(aligned, stand_ins(protected.text)), protected.spans)
+    assert " " not in text.replace("{a} {b}", "")
+    assert text.startswith("你{name}好，现在看{a}")
+
+
 def test_spans_that_touch_marks_in_the_source_do_not_touch_each_other() -> None:
     protected = protect("dogs over. ,me@x.org run", SpanRules(words=["over"]))
     aligned = Aligned(protected.text, "Hunde.", [0, 2])
