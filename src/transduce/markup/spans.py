@@ -102,7 +102,10 @@ PATTERNS = {
     "number": rf"(?<!{LETTER})(?<![.,])(?:(?<![^\s(\[])[-−])?\d+{WITH_UNIT}",
     "private": f"[{PRIVATE}]",
 }
-BY_ORDER = re.compile(r"%[-+#0']*[\d*]*(?:\.[\d*]+)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcrsap@]|\{\}")
+CONNECTION = re.compile("[/:._=+|@×x-]{0,2}")  # between two placeholders
+BY_ORDER = re.compile(
+    r"%[-+#0']*[\d*]*(?:\.[\d*]+)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcrsap@](?![A-Za-z\d])|\{\}"
+)
 HEAD = re.compile(rf"[{WIDE}]|[{LATIN}]+|[^\W{LATIN}{WIDE}]+|\W")
 # Between these two characters no word ends.
 INSIDE_WORD = re.compile(
@@ -224,6 +227,21 @@ def find_spans(text: str) -> list[Span]:
 
 
 def _built_in(text: str) -> Iterator[Span]:
+    """Yield the spans of the built-in kinds; placeholders that touch, such as %d:%d, are one."""
+    last: Span | None = None
+    for span in _matches(text):
+        is_next = last is not None and last.kind == span.kind == "placeholder"
+        if last is not None and is_next and CONNECTION.fullmatch(text, last.end, span.start):
+            last = Span(last.start, span.end, span.kind)
+            continue
+        if last is not None:
+            yield last
+        last = span
+    if last is not None:
+        yield last
+
+
+def _matches(text: str) -> Iterator[Span]:
     kinds = tuple(kind for kind in PATTERNS if _HINTS[kind].search(text))
     expression = _expression(kinds)
     position = 0
@@ -234,6 +252,8 @@ def _built_in(text: str) -> Iterator[Span]:
             end = match.start() + len(_trimmed(match[0]))
         elif kind == "placeholder":  # with the rest of a path
             end = match.start() + len(match[0].rstrip("."))
+            is_share = text.startswith("%", end) and not expression.match(text, end)
+            end += is_share and end == match.end()
         position = max(end, match.start() + 1)
         if end > match.start():
             yield Span(match.start(), end, kind)
@@ -252,7 +272,7 @@ def is_inside_word(text: str, position: int) -> bool:
 
 def is_by_order(span: str) -> bool:
     """Return whether a placeholder has neither a name nor a number: %s, {}."""
-    return BY_ORDER.fullmatch(span) is not None
+    return BY_ORDER.match(span) is not None
 
 
 def _trimmed(text: str) -> str:
