@@ -187,6 +187,7 @@ def test_the_encoding_is_kept(data: bytes, expected: bytes) -> None:
 
 def test_text_in_another_encoding_is_refused() -> None:
     assert_refused(read, b"<p>\n<p>\xe9", "line 2 of the HTML document is not utf-8")
+    assert_refused(read, "<p>é".encode("utf-16-le"), "NUL bytes: save it as UTF-8; UTF-16 needs")
     for name in (b"klingon", b"base64", b"unicode_escape", b"undefined"):
         assert_refused(read, b"<meta charset=" + name + b"><p>a", "which is unknown")
 

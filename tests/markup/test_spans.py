@@ -61,10 +61,12 @@ def test_spans_beside_other_scripts_are_found(text: str, expected: list[str]) ->
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("%s%d, %ld%s, %s_%s, %sи%s", ["%s", "%d", "%ld", "%s", "%s_", "%s", "%s", "%s"]),
-        ("$1$2, US$5", ["$1", "$2"]),
-        ("{a}{b}{0}/{1}", ["{a}", "{b}", "{0}", "{1}"]),
-        ("%-5.2f%%, %5.1f%%%s, 100%%", ["%-5.2f", "%%", "%5.1f", "%%", "%s", "100%%"]),
+        ("%s%d, %ld%s, %s_%s, %sи%s", ["%s%d", "%ld%s", "%s_%s", "%s", "%s"]),
+        ("$1$2, US$5", ["$1$2"]),
+        ("{a}{b}{0}/{1} {a}和{b}", ["{a}{b}{0}/{1}", "{a}", "{b}"]),
+        ("%d:%02d, {w}x{h}, %s: %s", ["%d:%02d", "{w}x{h}", "%s", "%s"]),
+        ("{x}%, {y}%d or %d% a", ["{x}%", "{y}%d", "%d%"]),
+        ("%-5.2f%%, %5.1f%%%s, 100%%", ["%-5.2f%%", "%5.1f%%%s", "100%%"]),
         ("%dMB, %username", ["%dMB", "%username"]),
         ("%{name} #{name} { name } ${{ x }}", ["%{name}", "#{name}", "{ name }", "${{ x }}"]),
         ("${a.{{x}}} {{{x}}} ${a ? {b} : 1}", ["${a.{{x}}}", "{{{x}}}", "${a ? {b} : 1}"]),
@@ -72,6 +74,7 @@ def test_spans_beside_other_scripts_are_found(text: str, expected: list[str]) ->
         ("$HOME/.x/y.json. ${A}/b, %TEMP%\\x", ["$HOME/.x/y.json", "${A}/b", "%TEMP%\\x"]),
         ("{dir}/x.txt, %s/%s.html, file%d.txt", ["{dir}/x.txt", "%s/%s.html", "file%d.txt"]),
         ('<a href="a>b">x</a> <i disabled/>', ['<a href="a>b">', "</a>", "<i disabled/>"]),
+        ("<video controls loop> <p hidden x>", ["<video controls loop>", "<p hidden x>"]),
         ("It is -5 °C (−3 °C), 10-15 km", ["-5 °C", "−3 °C", "15 km"]),
     ],
 )

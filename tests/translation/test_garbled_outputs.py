@@ -164,7 +164,7 @@ def test_spans_and_tags_of_a_document_text_are_kept(
 def written(text: str, *outputs: str) -> list[tuple[str, str]]:
     """Return the spans of a translation for which a model writes these outputs."""
     cut = " ".join(re.sub(r"\{a\}|5 km|https://x\.org", "", text).split())
-    translator, _ = scripted_translator({text: [*outputs[:1]], cut: [*outputs[1:]]})
+    translator, _ = scripted_translator({cut: [*outputs[1:]], text: [*outputs[:1]]})
     (translation,) = translator.translate([text], keep=True)
     return [(span.text, span.placed) for span in translation.spans]
 
@@ -179,6 +179,15 @@ def test_a_span_that_only_the_source_joins_with_a_letter_is_not_reported() -> No
     text = "Two dogshttps://x.org"
     assert written(text, "Hunde https://x.org") == [("https://x.org", "copied")]
     assert written(text, "Hundehttps://x.org", "Hunde") == [("https://x.org", "aligned")]
+
+
+def test_placeholders_without_a_name_in_another_order_are_reported() -> None:
+    """A program fills them in order: %s would get the number."""
+    text = "%s runs {name} %d dogs %s"
+    names = [placed for _, placed in written(text, "%d Hunde {name} %s %s")]
+    assert names == ["reordered", "copied", "reordered", "copied"]
+    assert {placed for _, placed in written(text, "{name} %s Hunde %d %s")} == {"copied"}
+    assert {placed for _, placed in written("%1$s runs %2$s", "%2$s %1$s")} == {"copied"}
 
 
 def test_a_span_that_is_joined_with_a_digit_is_reported() -> None:

@@ -54,7 +54,7 @@ def test_every_span_is_kept_once(sentinels: bool, parts: list[str], split: bool)
         [text], keep=True, split=split, nbest=2, beam=2, extra=5
     )
     for candidate in translation.candidates:
-        assert spans_of(candidate.text) >= spans_of(text)
+        assert all(candidate.text.count(span) >= n for span, n in spans_of(text).items())
     assert Counter(span.text for span in translation.spans) == spans_of(text)
 
 

@@ -9,7 +9,7 @@ from transduce.translation.translation import Translation
 SHOWN = 3  # examples of each
 REMARKS = {
     "aligned": "with spans that the model did not copy, placed by word alignment",
-    "changed": "with spans that are repeated, or joined with a letter or digit",
+    "changed": "with spans that are repeated, in another order, or joined with a letter or digit",
     "lost": "without the translation of a term",
     "flagged": "flagged by the guard",
 }
@@ -31,7 +31,7 @@ class Remarks:
         self.cut += translation.cut
         self.remembered += bool(translation.memory)
         aligned = [span.text for span in translation.spans if span.placed == "aligned"]
-        changed = [s.text for s in translation.spans if s.placed in ("repeated", "joined")]
+        changed = [span.text for span in translation.spans if span.is_doubtful]
         lost = [f"{term.source} = {term.target}" for term in translation.terms if not term.found]
         flags = [f"{flag.kind}, {flag.detail}" for flag in translation.flags]
         for name, details in zip(REMARKS, (aligned, changed, lost, flags), strict=True):

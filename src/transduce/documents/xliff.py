@@ -10,9 +10,11 @@ or if its state is at least "translated". One exception: a target in an initial 
 that of the source is the copy that some tools write before translation.
 
 Inline elements are tags. Those around text (g, pc, mrk) form pairs, as do bpt and ept, bx and ex,
-sc and ec, sm and em with the same id. Text inside codes (sub) is not translated.
+sc and ec, sm and em with the same id, and START_ and CLOSE_ of Angular. Text inside codes (sub) is
+not translated.
 """
 
+import re
 from abc import abstractmethod
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 DONE_1 = ("translated", "final", "signed-off")
 INITIAL_1 = (None, "new", "needs-translation")
 DONE_2 = ("translated", "reviewed", "final")
+# Tags of Angular's templates; the ends of START_LINK and START_LINK_1 are both CLOSE_LINK.
+ANGULAR = re.compile(r"(?:(?P<is_start>START)|CLOSE)_(?P<name>\w+?)(?:_\d+)?")
 MT_1 = {"state": "needs-review-translation", "state-qualifier": "mt-suggestion"}
 MT_2 = {"state": "initial", "subState": "transduce:mt"}
 
@@ -210,6 +214,8 @@ class Xliff1(Xliff):
             return "start", (name, pair_id)
         if name in ("ept", "ex"):
             return "end", ("bx" if name == "ex" else "bpt", pair_id)
+        if name == "x" and (mark := ANGULAR.fullmatch(pair_id or "")):
+            return "start" if mark["is_start"] else "end", ("x", mark["name"])
         return SINGLE
 
 

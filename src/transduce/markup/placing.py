@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from transduce.markup.inline import Inline, Tag
 from transduce.markup.protected import STAND_IN, Element, Protected, span_index, stand_in
 from transduce.markup.spans import WIDE, is_inside_word
-from transduce.text.words import TOKEN
+from transduce.text.words import TOKEN, UNSPACED
 
 NONE = -1
 OPENING, CLOSING = "([{¿¡«„“", ".,;:!?)]}…»”"
 SPACE_WANTED = "\ufdd0"  # a noncharacter, which no text has
 WIDE_LETTER = re.compile(f"[{WIDE}]")
+# Letters and marks of text without spaces.
+UNSPACED_TEXT = re.compile(rf"[{UNSPACED}\u3000-\u303f\uff00-\uff65]")
 CERTAIN = 3.0  # weight of a stand-in, whose link is known, when a range is chosen
 
 
@@ -108,7 +110,7 @@ def insert_spans(aligned: Aligned, missing: Sequence[int]) -> str:
             text = text.removesuffix(SPACE_WANTED)
             text += "" if text[-1] == before else " "
         if not _touches(before, text[-1:]) and text and not text[-1].isspace():
-            text += " " if text[-1] not in OPENING else ""
+            text += "" if text[-1] in OPENING or UNSPACED_TEXT.match(text[-1]) else " "
         following = aligned.target[place : place + 1]
         text += aligned.source[position] + ("" if _touches(after, following) else SPACE_WANTED)
         done = place
@@ -133,7 +135,8 @@ def _joined(text: str, rest: str) -> str:
     text = text.removesuffix(SPACE_WANTED)
     if rest[0].isspace():
         return text + rest
-    return f"{text} {rest}" if rest[0] not in CLOSING else text + rest
+    is_close = rest[0] in CLOSING or UNSPACED_TEXT.match(rest[0]) is not None
+    return text + rest if is_close else f"{text} {rest}"
 
 
 def _place(aligned: Aligned, unit: int, following: int) -> int:

@@ -51,6 +51,11 @@ BRACES = r"\{[^{}]*+\}"
 for _ in range(5):  # the depth of a plural inside of a choice
     BRACES = rf"\{{(?:[^{{}}]++|{BRACES})*+\}}"
 
+FLAGS = (  # attributes of HTML without a value
+    "allowfullscreen|async|autoplay|checked|controls|default|defer|disabled|hidden|inert|ismap|loop|"
+    "multiple|muted|nomodule|novalidate|nowrap|open|playsinline|readonly|required|reversed|selected"
+)
+
 # Tried in this order where several begin at the same character. Where an expression may begin at
 # every word of a long text, its parts have a limited length: otherwise time would be quadratic.
 PATTERNS = {
@@ -61,8 +66,8 @@ PATTERNS = {
     ),
     "email": rf"(?<!{LETTER})(?:mailto:)?(?:{LETTER}|[.+-]){{1,64}}@{LABEL}(?:\.{LABEL}){{1,8}}",
     "tag": (
-        # Several words without "=" are text: if a<b and c>d.
-        r"</?[A-Za-z][\w:.-]*+(?=\s*+/?>|\s++[\w:@.-]++\s*+/?>|\s[^<>]*=)"
+        # Several other words without "=" are text: if a<b and c>d.
+        rf"</?[A-Za-z][\w:.-]*+(?=(?:\s++(?:{FLAGS}))*+(?:\s++[\w:@.-]++)?\s*+/?>|\s[^<>]*=)"
         r"(?:=\s*+\"[^\"]{0,2000}\"|=\s*+'[^']{0,2000}'|[^<>])*+>|"
         r"<!--.{0,2000}?-->|<%.{0,2000}?%>|<\?.{0,2000}?\?>|"
         r"&(?:[A-Za-z]\w{1,30}|#\d{1,7}|#x[\dA-Fa-f]{1,6});"
@@ -97,6 +102,10 @@ PATTERNS = {
     "number": rf"(?<!{LETTER})(?<![.,])(?:(?<![^\s(\[])[-−])?\d+{WITH_UNIT}",
     "private": f"[{PRIVATE}]",
 }
+CONNECTION = re.compile("[/:._=+|@×x-]{0,2}")  # between two placeholders
+BY_ORDER = re.compile(
+    r"%[-+#0']*[\d*]*(?:\.[\d*]+)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcrsap@](?![A-Za-z\d])|\{\}"
+)
 HEAD = re.compile(rf"[{WIDE}]|[{LATIN}]+|[^\W{LATIN}{WIDE}]+|\W")
 # Between these two characters no word ends.
 INSIDE_WORD = re.compile(
@@ -225,6 +234,21 @@ def has_words(text: str) -> bool:
 
 
 def _built_in(text: str) -> Iterator[Span]:
+    """Yield the spans of the built-in kinds; placeholders that touch, such as %d:%d, are one."""
+    last: Span | None = None
+    for span in _matches(text):
+        is_next = last is not None and last.kind == span.kind == "placeholder"
+        if last is not None and is_next and CONNECTION.fullmatch(text, last.end, span.start):
+            last = Span(last.start, span.end, span.kind)
+            continue
+        if last is not None:
+            yield last
+        last = span
+    if last is not None:
+        yield last
+
+
+def _matches(text: str) -> Iterator[Span]:
     kinds = tuple(kind for kind in PATTERNS if _HINTS[kind].search(text))
     expression = _expression(kinds)
     position = 0
@@ -235,6 +259,8 @@ def _built_in(text: str) -> Iterator[Span]:
             end = match.start() + len(_trimmed(match[0]))
         elif kind == "placeholder":  # with the rest of a path
             end = match.start() + len(match[0].rstrip("."))
+            is_share = text.startswith("%", end) and not expression.match(text, end)
+            end += is_share and end == match.end()
         position = max(end, match.start() + 1)
         if end > match.start():
             yield Span(match.start(), end, kind)
@@ -249,6 +275,11 @@ def _expression(kinds: tuple[str, ...]) -> re.Pattern[str]:
 def is_inside_word(text: str, position: int) -> bool:
     """Return whether no word begins or ends at a position."""
     return position > 0 and INSIDE_WORD.match(text, position - 1) is not None
+
+
+def is_by_order(span: str) -> bool:
+    """Return whether a placeholder has neither a name nor a number: %s, {}."""
+    return BY_ORDER.match(span) is not None
 
 
 def _trimmed(text: str) -> str:

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from transduce.glossary import missing
 from transduce.markup.inline import Inline, Tag
 from transduce.markup.placing import NONE, Aligned, place_tags, units
-from transduce.markup.protected import STAND_IN, find_literal, restore, span_index
+from transduce.markup.protected import STAND_IN, find_literal, restore, span_index, stand_ins
+from transduce.markup.spans import is_by_order
 from transduce.subwords import Codec
 from transduce.translation.alignment import Links
 from transduce.translation.joining import join_sentences, separator
@@ -173,12 +174,24 @@ def _placed_spans(text: SegmentedText, target: str) -> Iterator[PlacedSpan]:
         written, alone = len(find_literal(output, span)), len(find_literal(source, span))
         # In the source a letter may touch a span: the output may keep that or not.
         more[span] = max(0, written - max(alone, counts[span])) + min(0, written - alone)
+    moved = _reordered(text, target)
     for number, span in enumerate(spans):
         if isinstance(span, str):
-            copied: Placed = "aligned" if number in inserted else "copied"
-            other: Placed = "repeated" if more[span] > 0 else "joined"
-            yield PlacedSpan(span, other if more[span] else copied)
+            placed: Placed = "aligned" if number in inserted else "copied"
+            if number in moved:
+                placed = "reordered"
+            if more[span]:
+                placed = "repeated" if more[span] > 0 else "joined"
+            yield PlacedSpan(span, placed)
     yield from (PlacedSpan(tag, "repeated") for tag in dict.fromkeys(tags) if more[tag] > 0)
+
+
+def _reordered(text: SegmentedText, target: str) -> set[int]:
+    """Return the placeholders that stand for values by their order, if that has changed."""
+    spans = text.protected.spans
+    by_order = [n for n, span in enumerate(spans) if isinstance(span, str) and is_by_order(span)]
+    written = [number for number in stand_ins(target) if number in by_order]
+    return {new for new, old in zip(written, by_order, strict=False) if new != old}
 
 
 def _joined(text: SegmentedText, rank: int, space: str) -> tuple[str, list[int]]:
