@@ -6,6 +6,7 @@ import pytest
 
 from transduce.errors import BadInput
 from transduce.text.reading import find_languages, read_pairs
+from transduce.translation.memory import Memory
 
 TWO = [("Two dogs.", "Zwei Hunde."), ("A cat", "Eine Katze")]
 
@@ -82,3 +83,13 @@ def test_the_codes_of_two_columns_are_the_languages(
     path.write_bytes(text.encode("latin-1"))
     assert find_languages(path, None) == languages
     assert find_languages(path, None, "fr-it") == ("fr", "it")
+
+
+def test_columns_in_other_languages_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", "en,de\nTwo dogs.,Zwei Hunde.\nA cat,Eine Katze\n")
+    for languages in (None, ("en", "de"), ("en_GB", "de"), ("src", "tgt")):
+        assert list(read_pairs(path, None, languages=languages)) == TWO
+    with pytest.raises(BadInput, match="has the columns en and de: expected en and fr"):
+        list(read_pairs(path, None, languages=("en", "fr")))
+    with pytest.raises(BadInput, match="has the columns en and de"):
+        Memory.load(path, ("en", "fr"))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from transduce.errors import BadInput, did_you_mean
-from transduce.text.languages import language_code
+from transduce.text.languages import UNKNOWN, language_code
 from transduce.text.memories import tidy
 
 if TYPE_CHECKING:
@@ -131,7 +131,12 @@ def choose_columns(
     if all(len(indices) == 1 for indices in found):
         return (found[0][0], found[1][0]), True
     if len(names) == 2:
-        return (0, 1), all(map(CODE.fullmatch, names))
+        has_codes = all(map(CODE.fullmatch, lowered))
+        if has_codes and languages is not None and UNKNOWN[0] not in languages:
+            raise BadInput(
+                f"{name} has the columns {' and '.join(names)}: expected {' and '.join(languages)}"
+            )
+        return (0, 1), has_codes
     raise BadInput(
         f"{name} has {len(names)} columns ({_listed(names)}): expected two, or names such as "
         "source and target, or the codes of --languages, in the first row"
