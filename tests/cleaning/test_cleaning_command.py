@@ -98,6 +98,7 @@ def test_other_formats_and_columns_are_cleaned(cli: CommandLine, tmp_path: Path)
     [
         ([], "expected the clean text as --out SOURCE TARGET or as --out-tsv FILE"),
         (["--out", "a.en", "new.de"], "a.en exists already: choose a new name, or delete it"),
+        (["--out-tsv", "-"], "- is no name for a file: outputs appear when they are complete"),
         (["--out", "b.en", "b.en"], "an output is named twice"),
         (["--out-tsv", "b.tsv.gz"], "would not be compressed: choose a name without .gz"),
         (["--out-tsv", "b.tsv", "--rules", "copi"], "there is no rule 'copi'"),

@@ -74,18 +74,18 @@ def test_swapped_sides_are_reported_and_right_ones_are_not(pair: tuple[str, str]
     assert warning_of(pairs, *pair) == ""
     source, target = pair
     assert warning_of(swapped(pairs), *pair) == (
-        f"warning: text seems to be {target}-{source}, not {source}-{target}: swap its sides, or "
-        f"state its languages (--languages {target}-{source}, or FILE:{target}-{source} in "
-        "--corpus)"
+        f"warning: text: the languages seem to be {target}-{source}, not {source}-{target}: swap "
+        f"the sides, or state the languages (--languages {target}-{source}, or "
+        f"FILE:{target}-{source} in --corpus)"
     )
 
 
 def test_another_language_on_one_side_is_named() -> None:
     warning = warning_of(pairs_in("en", "de"), "en", "fr")
     assert warning.startswith(
-        "warning: text seems to be en-de, not en-fr: check its text, or state"
+        "warning: text: the languages seem to be en-de, not en-fr: check the text"
     )
-    assert "seems to be en-ja, not en-de" in warning_of(pairs_in("en", "ja"), "en", "de")
+    assert "seem to be en-ja, not en-de" in warning_of(pairs_in("en", "ja"), "en", "de")
     assert warning_of(pairs_in("en", "de"), "en_GB", "de-AT") == ""
     assert "de-en_GB, not en_GB-de: swap" in warning_of(pairs_in("de", "en"), "en_GB", "de")
 
@@ -95,7 +95,7 @@ def test_a_part_in_the_other_direction_is_reported(share: float, *, warned: bool
     pairs = pairs_in("en", "de")
     some = int(share * len(pairs))
     warning = warning_of(swapped(pairs[:some]) + pairs[some:], "en", "de")
-    assert warned == (" of text seems to be de-en, and the rest en-de: correct" in warning)
+    assert warned == (" of the pairs seem to be de-en, and the rest en-de: correct" in warning)
     assert warned == bool(warning)
 
 
@@ -103,7 +103,7 @@ def test_texts_in_unknown_languages_are_compared_with_the_first() -> None:
     pairs, unknown = pairs_in("en", "de"), ("src", "tgt")
     assert language_warnings([("a", unknown, pairs), ("b", unknown, pairs)]) == []
     (warning,) = language_warnings([("a", unknown, pairs), ("b", unknown, swapped(pairs))])
-    assert "b seems to be de-en, not en-de" in warning
+    assert "b: the languages seem to be de-en, not en-de" in warning
     numbers = [(f"{number} 1 2 3", f"{number} 3 2 1") for number in range(100)]
     assert language_warnings([("a", unknown, numbers), ("b", unknown, pairs)]) == []
 
@@ -138,8 +138,8 @@ def test_a_swapped_text_is_prepared_as_it_is(tmp_path: Path) -> None:
         )
         for source, target in (("en", "de"), ("de", "en"))
     ]
-    found = [line for line in listener.lines if "seems to be" in line]
-    assert [line.split(" seems")[0] for line in found] == [f"warning: {text}", f"warning: {valid}"]
+    found = [line for line in listener.lines if "seem to be" in line]
+    assert [line.split(": the")[0] for line in found] == [f"warning: {text}", f"warning: {valid}"]
     tokens = [
         [np.asarray(side.tokens) for side in (c.train.source, c.train.target)] for c in corpora
     ]

@@ -133,6 +133,8 @@ def test_the_command_writes_a_glossary(cli: CommandLine, text: list[Pair], tmp_p
     assert cli("data", "terms", *two, "--out", out).error == (
         f"{out} exists already: choose a new name for the glossary"
     )
+    standard = cli("data", "terms", *two, "--out", "-")
+    assert standard.error == "- is standard output: choose a new name for the glossary"
     tsv = tmp_path / "text.tsv"
     tsv.write_text("".join(f"{a}\t{b}\n" for a, b in text), "utf-8")
     assert cli("data", "terms", tsv, "--out", tmp_path / "2.tsv", "--limit", "4").status == 0

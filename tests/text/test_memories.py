@@ -71,6 +71,8 @@ def test_several_languages_need_a_choice(tmp_path: Path) -> None:
     assert list(read_pairs(path, None)) == [("Two", "Deux")]
     with pytest.raises(BadInput, match="no unit with text in en and it; its languages are: de, en"):
         list(read_pairs(path, None, languages=("en", "it")))
+    with pytest.raises(BadInput, match=r"in de; its languages .* Give the source language, such"):
+        list(read_pairs(path, None, languages=("src", "de")))
 
 
 def test_the_languages_of_a_memory_are_found(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from transduce.errors import BadInput
-from transduce.text.reading import read_pairs
+from transduce.text.reading import find_languages, read_pairs
+from transduce.translation.memory import Memory
 
 TWO = [("Two dogs.", "Zwei Hunde."), ("A cat", "Eine Katze")]
 
@@ -62,3 +63,33 @@ def test_a_table_without_two_such_columns_is_refused(
 ) -> None:
     with pytest.raises(BadInput, match=message):
         list(read_pairs(write(tmp_path / name, text), None, columns=columns))
+
+
+@pytest.mark.parametrize(
+    ("text", "languages"),
+    [
+        ("en,de\nOne,Eins\n", ("en", "de")),
+        ("sep=;\r\nEN;de-DE\r\nOne;Eins\r\n", ("en", "de")),
+        ("en-GB,en-US\ncolour,color\n", ("src", "tgt")),
+        ("en,de,note\nOne,Eins,x\n", ("src", "tgt")),
+        ("One thing,Eine Sache\n", ("src", "tgt")),
+        ("", ("src", "tgt")),
+    ],
+)
+def test_the_codes_of_two_columns_are_the_languages(
+    text: str, languages: tuple[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "table.csv"
+    path.write_bytes(text.encode("latin-1"))
+    assert find_languages(path, None) == languages
+    assert find_languages(path, None, "fr-it") == ("fr", "it")
+
+
+def test_columns_in_other_languages_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", "en,de\nTwo dogs.,Zwei Hunde.\nA cat,Eine Katze\n")
+    for languages in (None, ("en", "de"), ("en_GB", "de"), ("src", "tgt")):
+        assert list(read_pairs(path, None, languages=languages)) == TWO
+    with pytest.raises(BadInput, match="has the columns en and de: expected en and fr"):
+        list(read_pairs(path, None, languages=("en", "fr")))
+    with pytest.raises(BadInput, match="has the columns en and de"):
+        Memory.load(path, ("en", "fr"))

@@ -10,6 +10,7 @@ from typing import BinaryIO, Self
 from transduce.errors import BadInput
 from transduce.system.files import atomic_write
 from transduce.text.compression import COMPRESSIONS
+from transduce.text.reading import STDIN
 
 Pair = tuple[str, str]
 
@@ -66,8 +67,10 @@ class CleanFiles:
 
 
 def refuse_existing(paths: Sequence[Path]) -> None:
-    """Refuse outputs that exist, or whose name says that they are compressed."""
+    """Refuse outputs that exist, standard output, and names that say that they are compressed."""
     for path in paths:
+        if str(path) == STDIN:
+            raise BadInput(f"{path} is no name for a file: outputs appear when they are complete")
         if os.path.lexists(path):
             raise BadInput(f"{path} exists already: choose a new name, or delete it")
         if path.suffix.removeprefix(".") in COMPRESSIONS:

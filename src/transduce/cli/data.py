@@ -137,10 +137,11 @@ def terms(
     from transduce.system.files import write_text_file
     from transduce.system.formatting import pluralize
     from transduce.system.progress import console_progress
-    from transduce.text.reading import display_name
+    from transduce.text.reading import STDIN, display_name
 
-    if os.path.lexists(out):
-        raise BadInput(f"{out} exists already: choose a new name for the glossary")
+    if os.path.lexists(out) or str(out) == STDIN:
+        reason = "is standard output" if str(out) == STDIN else "exists already"
+        raise BadInput(f"{out} {reason}: choose a new name for the glossary")
     progress = console_progress()
     with progress.track(f"reading {display_name(source)}", None, "pairs") as advance:
         found = extract_terms(_reported(source, target, advance), limit=limit, min_count=min_count)

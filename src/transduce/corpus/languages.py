@@ -57,13 +57,13 @@ def _describe(name: str, seen: Pair, stated: Pair, share: float) -> str:
     languages, expected = "-".join(seen), "-".join(stated)
     if share < MOST:
         return (
-            f"about {share:.0%} of {name} seems to be {languages}, and the rest {expected}: "
-            "correct these pairs, or remove them with `transduce data clean`"
+            f"{name}: about {share:.0%} of the pairs seem to be {languages}, and the rest "
+            f"{expected}: correct them, or remove them with `transduce data clean`"
         )
-    advice = "swap its sides" if seen == stated[::-1] else "check its text"
+    advice = "swap the sides" if seen == stated[::-1] else "check the text"
     return (
-        f"{name} seems to be {languages}, not {expected}: {advice}, or state its languages "
-        f"(--languages {languages}, or FILE:{languages} in --corpus)"
+        f"{name}: the languages seem to be {languages}, not {expected}: {advice}, or state the "
+        f"languages (--languages {languages}, or FILE:{languages} in --corpus)"
     )
 
 

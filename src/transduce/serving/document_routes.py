@@ -69,8 +69,9 @@ def add_documents(
                 parameters = LibreFileRequest.model_validate({**values, "file": upload.name})
             except ValidationError as error:
                 raise Problem(400, describe(error, LibreFileRequest)) from None
-            pair = {"source": parameters.source, "target": parameters.target}
-            work = _translate(documents, place, upload, DocumentRequest(file=upload.name, **pair))
+            common = parameters.model_dump(include={"file", "source", "target"})
+            own = DocumentRequest.model_validate(common)
+            work = _translate(documents, place, upload, own)
             _, translated = await run_while_connected(request, work, service.limits.timeout)
         path = documents.downloads.add(translated.file)
         return json_response({"translatedFileUrl": _absolute(request, path)})

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from xml.parsers import expat
 
 from transduce.errors import BadInput, printable
-from transduce.text.languages import language_code
+from transduce.text.languages import UNKNOWN, language_code
 
 Pair = tuple[str, str]
 Attributes = dict[str, str]
@@ -144,9 +144,12 @@ class MemoryParser:
     def _refuse_empty(self) -> None:
         languages = ", ".join(map(printable, sorted(self.found)[:SHOWN])) or "none"
         wanted = "both languages" if self.languages is None else " and ".join(self.languages)
+        advice = "Give the languages as in --languages en-de"
+        if self.languages is not None and self.languages[0] == UNKNOWN[0]:
+            wanted, advice = self.languages[1], "Give the source language, such as --from en"
         raise BadInput(
             f"{self.name} has no unit with text in {wanted}; its languages are: {languages}. "
-            "Give the languages as in --languages en-de"
+            f"{advice}"
         )
 
 

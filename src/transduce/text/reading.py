@@ -106,16 +106,19 @@ def read_pairs(
 def find_languages(
     source: str | Path, target: str | Path | None, given: str | None = None
 ) -> tuple[str, str]:
-    """Return the languages as `guess_languages` does, else those that a TMX or XLIFF declares."""
+    """Return the languages as `guess_languages` does, else those in a TMX, XLIFF or CSV."""
     guessed = guess_languages(source, target, given)
     if guessed != UNKNOWN or target is not None or not Path(source).is_file():
         return guessed
-    from transduce.text import memories
+    from transduce.text import memories, tables
 
     with _open(source) as stream:
         blocks = _decompressed(source, stream)
         head = next(blocks, b"")
         kind = format_of(source, head)
+        if kind is not None and kind.document == "csv":
+            lines = _split_lines(itertools.chain([head], blocks), display_name(source), raw=True)
+            return tables.csv_languages(itertools.chain.from_iterable(lines)) or UNKNOWN
         if kind is None or kind.document not in memories.FORMATS:
             return UNKNOWN
         parser = memories.FORMATS[kind.document](display_name(source), None)

@@ -8,10 +8,14 @@ import io
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from transduce.errors import BadInput, did_you_mean
-from transduce.text.languages import language_code
+from transduce.text.languages import UNKNOWN, language_code
 from transduce.text.memories import tidy
+
+if TYPE_CHECKING:
+    import _csv
 
 Pair = tuple[str, str]
 
@@ -51,19 +55,35 @@ def csv_pairs(
     lines: Iterable[str], name: str, languages: Pair | None, columns: Pair | None
 ) -> Iterator[Pair]:
     """Yield the pairs of a CSV file, whose delimiter is found in its first rows."""
-    lines = (f"{line}\n" for line in lines)
-    head = list(itertools.islice(lines, SAMPLE))
-    delimiter = find_delimiter("".join(head))
-    if head and re.match(r"sep=.\r?\n", head[0]):
-        del head[0]
-    csv.field_size_limit(MAX_CELL)
-    rows = csv.reader(itertools.chain(head, lines), delimiter=delimiter)
+    rows = _csv_rows(lines)
     try:
         yield from _pairs(filter(None, rows), name, languages, columns)
     except csv.Error as error:
         raise BadInput(
             f"{name}, line {rows.line_num:,} cannot be read ({error}): expected CSV"
         ) from None
+
+
+def csv_languages(lines: Iterable[str]) -> Pair | None:
+    """Return the languages of a CSV file with two columns that are named by codes, such as en."""
+    try:
+        first = next(filter(None, _csv_rows(lines)), [])
+    except csv.Error:
+        return None  # reading the file will report the reason
+    names = [cell.strip().lower() for cell in first]
+    codes = [language_code(name) for name in names if CODE.fullmatch(name)]
+    different = len(names) == len(codes) == len({*codes}) == 2
+    return (codes[0], codes[1]) if different else None
+
+
+def _csv_rows(lines: Iterable[str]) -> "_csv.Reader":
+    lines = (f"{line}\n" for line in lines)
+    head = list(itertools.islice(lines, SAMPLE))
+    delimiter = find_delimiter("".join(head))
+    if head and re.match(r"sep=.\r?\n", head[0]):
+        del head[0]
+    csv.field_size_limit(MAX_CELL)
+    return csv.reader(itertools.chain(head, lines), delimiter=delimiter)
 
 
 def tsv_pairs(
@@ -111,7 +131,12 @@ def choose_columns(
     if all(len(indices) == 1 for indices in found):
         return (found[0][0], found[1][0]), True
     if len(names) == 2:
-        return (0, 1), all(map(CODE.fullmatch, names))
+        has_codes = all(map(CODE.fullmatch, lowered))
+        if has_codes and languages is not None and UNKNOWN[0] not in languages:
+            raise BadInput(
+                f"{name} has the columns {' and '.join(names)}: expected {' and '.join(languages)}"
+            )
+        return (0, 1), has_codes
     raise BadInput(
         f"{name} has {len(names)} columns ({_listed(names)}): expected two, or names such as "
         "source and target, or the codes of --languages, in the first row"
