@@ -19,6 +19,7 @@ from transduce.cli.bulk import Shard
 from transduce.errors import BadInput
 from transduce.runs.folder import RunConfig
 from transduce.system import files
+from transduce.system.locks import locked
 from transduce.translation.translator import Translator
 
 TEXT = "".join(f"{line}\n" for line in ("the dog sees a man.", "one bird!", "", "a fish") * 5)
@@ -319,12 +320,10 @@ def test_an_output_that_another_process_completed_is_left_alone(
     cli: CommandLine, tiny_run: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = begun(cli, tiny_run, source, tmp_path / "out.de")
-    lock = bulk.locked
-
     @contextlib.contextmanager
     def locked_late(folder: Path) -> Iterator[None]:
         (folder / "output").replace(tmp_path / "out.de")
-        with lock(folder):
+        with locked(folder):
             yield
 
     monkeypatch.setattr(bulk, "locked", locked_late)

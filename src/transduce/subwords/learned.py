@@ -128,7 +128,8 @@ class Subwords(Coder):
     @property
     def model(self) -> models.Model:
         """The model that encodes a word, given as the symbols of its bytes."""
-        return self._tokenizer.model
+        model: models.Model = self._tokenizer.model
+        return model
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """Return the ids of many texts, on all cores."""
