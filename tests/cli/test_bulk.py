@@ -320,6 +320,7 @@ def test_an_output_that_another_process_completed_is_left_alone(
     cli: CommandLine, tiny_run: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = begun(cli, tiny_run, source, tmp_path / "out.de")
+
     @contextlib.contextmanager
     def locked_late(folder: Path) -> Iterator[None]:
         (folder / "output").replace(tmp_path / "out.de")
