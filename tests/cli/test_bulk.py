@@ -205,6 +205,8 @@ def test_files_of_others_are_left_alone(
         (("--resume",), "name one with --out"),
         (("--out", "o", "--resume", "--overwrite"), "leave out --overwrite"),
         (("--out", "o", "--shard", "9/3"), "expected a number from 1"),
+        (("--out", "o.gz", "--resume"), "output is not compressed"),
+        (("--out", "o.xz", "--shard", "1/3"), "output is not compressed"),
         (("--out", "o", "--resume", "--prefixes", "p"), "exclude --prefixes"),
     ],
 )
