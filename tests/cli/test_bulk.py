@@ -19,6 +19,7 @@ from transduce.cli.bulk import Shard
 from transduce.errors import BadInput
 from transduce.runs.folder import RunConfig
 from transduce.system import files
+from transduce.system.locks import locked
 from transduce.translation.translator import Translator
 
 TEXT = "".join(f"{line}\n" for line in ("the dog sees a man.", "one bird!", "", "a fish") * 5)
@@ -204,6 +205,8 @@ def test_files_of_others_are_left_alone(
         (("--resume",), "name one with --out"),
         (("--out", "o", "--resume", "--overwrite"), "leave out --overwrite"),
         (("--out", "o", "--shard", "9/3"), "expected a number from 1"),
+        (("--out", "o.gz", "--resume"), "output is not compressed"),
+        (("--out", "o.xz", "--shard", "1/3"), "output is not compressed"),
         (("--out", "o", "--resume", "--prefixes", "p"), "exclude --prefixes"),
     ],
 )
@@ -319,12 +322,11 @@ def test_an_output_that_another_process_completed_is_left_alone(
     cli: CommandLine, tiny_run: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = begun(cli, tiny_run, source, tmp_path / "out.de")
-    lock = bulk.locked
 
     @contextlib.contextmanager
     def locked_late(folder: Path) -> Iterator[None]:
         (folder / "output").replace(tmp_path / "out.de")
-        with lock(folder):
+        with locked(folder):
             yield
 
     monkeypatch.setattr(bulk, "locked", locked_late)

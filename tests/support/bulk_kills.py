@@ -38,7 +38,7 @@ class Repeater:
 
 def translate(source: Path, out: Path) -> None:
     """Translate a file in blocks of two lines."""
-    bulk.WINDOW = 2
+    vars(bulk)["WINDOW"] = 2
     sources = [Input(str(source))]
     paths = bulk.check(sources, [out], bulk.Shard(), overwrite=False, nbest=None)
     translator: Any = Repeater()

@@ -18,7 +18,8 @@ def test_two_workers_write_the_lines_of_translate_in_order(
 ) -> None:
     source, out = tmp_path / "text.en", tmp_path / "out.de"
     source.write_text("".join(f"{line} {n}\n" for n in range(10) for line in LINES), "utf-8")
-    command = [sys.executable, SCRIPT, tiny_run, source, out, "--workers", "2", "--batch", "7"]
+    command = [sys.executable, *map(str, (SCRIPT, tiny_run, source, out))]
+    command += ["--workers", "2", "--batch", "7"]
     done = subprocess.run(
         command,
         capture_output=True,
