@@ -24,7 +24,7 @@ from transduce.corpus import encoding, learning, scanning
 from transduce.corpus.inputs import InputText
 from transduce.corpus.token_files import SUBWORDS, TOKEN_FILES, open_corpus
 from transduce.errors import BadInput
-from transduce.subwords import Codec, Kind, Subwords
+from transduce.subwords import Codec, Subwords
 from transduce.system.progress import Silent
 
 
@@ -50,26 +50,6 @@ def test_the_batch_size_of_encoding_does_not_change_the_corpus(
         make(text, tmp_path / name)
         for file in (SUBWORDS, *TOKEN_FILES):
             assert (tmp_path / name / file).read_bytes() == (folder / file).read_bytes()
-
-
-@pytest.mark.parametrize("subwords", ["bpe", "wordpiece"])
-@pytest.mark.parametrize("joint", [True, False])
-def test_the_number_of_cores_does_not_change_the_corpus(
-    prepared_corpus: tuple[list[Pair], Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    subwords: Kind,
-    joint: bool,
-) -> None:
-    """Few cores encode word by word."""
-    more = [("it's  2 o’clock…", "es ist 2\u00a0Uhr"), ("文 e\u0301", "<s> '")] * 3
-    text = write_tsv(tmp_path / "text.tsv", [*prepared_corpus[0], *more])
-    for count in (1, 16):
-        monkeypatch.setattr(encoding, "cores", lambda count=count: count)
-        train = TRAIN.replace(vocabulary=700, subwords=subwords, joint=joint)
-        make(text, tmp_path / str(count), train=train)
-    for file in (SUBWORDS, *TOKEN_FILES):
-        assert (tmp_path / "1" / file).read_bytes() == (tmp_path / "16" / file).read_bytes()
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])

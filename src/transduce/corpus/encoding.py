@@ -14,13 +14,10 @@ import numpy.typing as npt
 
 from transduce.corpus.inputs import Pair
 from transduce.corpus.token_files import SIDES, Counts, Ints, TokenType
-from transduce.subwords import EOS, Codec, WordEncoder
-from transduce.system.processes import cores
+from transduce.subwords import EOS, Codec
 
 BATCH_PAIRS = 4_096  # encoded at once, unless they exceed the next limit
 BATCH_CHARACTERS = 1 << 21
-# With more cores, `tokenizers`, which uses all of them, is faster than encoding word by word.
-FEW_CORES = 4
 
 # Why pairs are dropped: see the docstring of `preparation`.
 EMPTY, DUPLICATE, OVER_LONG, SKEWED = "empty", "equal to a held-out pair", "over-long", "skewed"
@@ -28,7 +25,6 @@ REASONS = (EMPTY, DUPLICATE, OVER_LONG, SKEWED)
 
 Bools = npt.NDArray[np.bool_]
 Encoded = tuple[list[list[int]], list[list[int]]]  # sources and targets, without </s>
-Encoder = Callable[[list[str]], list[list[int]]]
 Parts = list[str | int]
 # Returns both sides of a pair in parts (`Coder.encode_parts`); it gets the numbers of its corpus
 # and of the pair in it.
@@ -70,12 +66,11 @@ def write_split(
 ) -> list[Counts]:
     """Encode corpora into the four files of a split; count the kept and dropped pairs of each."""
     with contextlib.ExitStack() as stack:
-        dtype, encoders = token_type_of(codec), encoders_of(codec)
+        dtype = token_type_of(codec)
         sides = [_SideWriter(folder / f"{split}.{side}", dtype, stack) for side in SIDES]
         return [
             _write_part(
-                *(part, sides, codec, rules, encoders),
-                functools.partial(augment, n) if augment else None,
+                part, sides, codec, rules, functools.partial(augment, n) if augment else None
             )
             for n, part in enumerate(parts)
         ]
@@ -86,7 +81,6 @@ def _write_part(
     sides: list["_SideWriter"],
     codec: Codec,
     rules: LengthRules,
-    encoders: tuple[Encoder, Encoder],
     augment: Callable[[int, Pair], tuple[Parts, Parts]] | None,
 ) -> Counts:
     dropped = dict.fromkeys(REASONS, 0)
@@ -96,7 +90,7 @@ def _write_part(
 
     def encode_part(batch: list[Pair], begin: int) -> Encoded:
         if augment is None:
-            return encode(codec, batch, part.tags, encoders)
+            return encode(codec, batch, part.tags)
         marked = [augment(number, pair) for number, pair in enumerate(batch, start=begin)]
         return _encode_parts(codec, marked, part.tags)
 
@@ -195,26 +189,11 @@ def _encode_batches(
             yield pending.result()
 
 
-def encoders_of(codec: Codec) -> tuple[Encoder, Encoder]:
-    """Return the functions that encode source and target fastest on this machine."""
-    if cores() > FEW_CORES:
-        return codec.source.encode_batch, codec.target.encode_batch
-    source = WordEncoder(codec.source)
-    target = source if codec.target is codec.source else WordEncoder(codec.target)
-    return source.encode_batch, target.encode_batch
-
-
-def encode(
-    codec: Codec,
-    batch: list[Pair],
-    tags: tuple[str, ...],
-    encoders: tuple[Encoder, Encoder],
-) -> Encoded:
+def encode(codec: Codec, batch: list[Pair], tags: tuple[str, ...] = ()) -> Encoded:
     """Return the ids of both sides of a batch of pairs; the tags come before each source."""
-    sources, targets = (
-        encode_side([pair[side] for pair in batch]) for side, encode_side in enumerate(encoders)
-    )
-    return _tagged(codec, sources, tags), targets
+    texts, translations = ([pair[side] for pair in batch] for side in (0, 1))
+    sources = _tagged(codec, codec.source.encode_batch(texts), tags)
+    return sources, codec.target.encode_batch(translations)
 
 
 def _encode_parts(codec: Codec, batch: list[tuple[Parts, Parts]], tags: tuple[str, ...]) -> Encoded:

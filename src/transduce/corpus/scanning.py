@@ -6,14 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from transduce.corpus.encoding import (
-    LengthRules,
-    batches,
-    encode,
-    encoders_of,
-    lengths_of,
-    pair_key,
-)
+from transduce.corpus.encoding import LengthRules, batches, encode, lengths_of, pair_key
 from transduce.corpus.inputs import InputText, Pair
 from transduce.corpus.quality import PairStatistics, ValidationPairs
 from transduce.subwords import Codec
@@ -112,10 +105,9 @@ def hold_out(
 ) -> list[Pair]:
     """Return the first candidates that no rule drops."""
     chosen: list[Pair] = []
-    encoders = encoders_of(codec)
     for batch in batches(candidates):
         if len(chosen) >= wanted:
             break
-        over_long, skewed = rules.check(*map(lengths_of, encode(codec, batch, tags, encoders)))
+        over_long, skewed = rules.check(*map(lengths_of, encode(codec, batch, tags)))
         chosen += itertools.compress(batch, ~(over_long | skewed))
     return chosen[:wanted]

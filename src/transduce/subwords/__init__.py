@@ -8,7 +8,6 @@ marking         sentinels instead of spans, and terms with their translations
 codec           the subwords of source and target, in one file
 extending       new subwords for new text; existing ones are unchanged
 merging         BPE with dropout for many words at once
-words           encoding word by word, for machines with few cores
 """
 
 from transduce.subwords.base import (
@@ -29,7 +28,6 @@ from transduce.subwords.learned import Kind, Subwords, default_vocabulary_size
 from transduce.subwords.marking import mark
 from transduce.subwords.sentencepiece import SentencePiece
 from transduce.subwords.symbols import Symbols
-from transduce.subwords.words import WordEncoder
 
 __all__ = [
     "BOS",
@@ -48,7 +46,6 @@ __all__ = [
     "SentencePiece",
     "Subwords",
     "Symbols",
-    "WordEncoder",
     "check_extensible",
     "decompose_new_pieces",
     "default_vocabulary_size",

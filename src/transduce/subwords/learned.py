@@ -74,7 +74,7 @@ class Subwords(Coder):
         self.tags, self.markers = tuple(tags), tuple(markers)
         if self.names[len(self.names) - len(last) :] != last:
             raise ValueError(f"its last pieces are not {' '.join(last)}")
-        symbols = byte_of_symbol()
+        symbols = _byte_of_symbol()
         self._bytes = [b""] * len(SPECIAL) + [
             bytes(symbols[symbol] for symbol in name.removeprefix(INSIDE))
             for name in self.names[len(SPECIAL) : self.first_tag]
@@ -124,12 +124,6 @@ class Subwords(Coder):
     def kind(self) -> Kind:
         """The kind of the subwords."""
         return self._kind
-
-    @property
-    def model(self) -> models.Model:
-        """The model that encodes a word, given as the symbols of its bytes."""
-        model: models.Model = self._tokenizer.model
-        return model
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """Return the ids of many texts, on all cores."""
@@ -329,7 +323,7 @@ def _model(kind: Kind, stored: dict[str, Any], cache: int) -> models.Model:
 
 
 @functools.cache
-def byte_of_symbol() -> dict[str, int]:
+def _byte_of_symbol() -> dict[str, int]:
     """Return the byte of each symbol of byte-level pieces (GPT-2's table).
 
     Printable bytes are their own symbols, the others are the characters from U+0100 on.
