@@ -313,13 +313,7 @@ def _translate_in_bulk(
         options |= {"align": writing.align, "prefixes": prefixes}
         batch = options.pop("batch")
         bulk.translate_files(
-            translator,
-            texts.sources,
-            files,
-            shard,
-            form,
-            progress,
-            identity,
+            *(translator, texts.sources, files, shard, form, progress, identity),
             batch=batch,
             **options,
         )
