@@ -75,6 +75,17 @@ def test_several_languages_need_a_choice(tmp_path: Path) -> None:
         list(read_pairs(path, None, languages=("src", "de")))
 
 
+def test_all_units_of_a_memory_have_one_direction() -> None:
+    """Also in a memory of both directions, whose units state their own source."""
+    backwards = unit(("de", "Zwei"), ("en", "Two"), attributes='srclang="de"')
+    units = unit(("en", "One"), ("de", "Eins")), backwards, unit(("de", "Drei"), ("en", "Three"))
+    expected = [("One", "Eins"), ("Two", "Zwei"), ("Three", "Drei")]
+    for language in ("en-US", "*all*"):
+        assert parse(tmx(*units, language=language)) == expected
+    assert parse(tmx(*units[1:], language="*all*")) == [("Zwei", "Two"), ("Drei", "Three")]
+    assert parse(tmx(*units[1:])) == expected[1:]
+
+
 def test_the_languages_of_a_memory_are_found(tmp_path: Path) -> None:
     path = write(tmp_path / "memory", tmx(unit(("de", "Eins"), ("en", "One"))))
     assert find_languages(path, None) == ("en", "de")

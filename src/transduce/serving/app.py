@@ -174,20 +174,17 @@ def _add_translation(
         """
         start = time.perf_counter()
         parameters = await read_json(request, limits, schemas.TranslateRequest)
+        texts, html = [parameters.text], parameters.format == "html"
+        pair = parameters.source, parameters.target
         model, _ = await choose_direction(
-            *(service.models, [parameters.text]),
-            name=parameters.model,
-            source=parameters.source,
-            target=parameters.target,
-            html=parameters.format == "html",
+            service.models, texts, *pair, name=parameters.model, html=html
         )
         search = model.translator.config.search
         config = search_config(search, parameters.beam, parameters.alpha, parameters.nbest)
         client = admission_of(request).client
         how = await make_preparation(parameters, model, split=parameters.split, tag=parameters.tag)
         options: dict[str, Any] = {"client": client, "how": how, "guard": parameters.guard}
-        texts = [parameters.text]
-        if parameters.format == "html":
+        if html:
             pages = translate_html(service, model, texts, config, **options)
             (page,) = await run_while_connected(request, pages, limits.timeout)
             return await in_background(partial(_html_answer, model, page, start), len(page.text))

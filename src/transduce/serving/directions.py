@@ -15,10 +15,10 @@ Models = Mapping[str, ServedModel]
 async def choose_direction(
     models: Models,
     texts: Sequence[str],
+    source: str | None,
+    target: str | None,
     *,
     name: str | None = None,
-    source: str | None = None,
-    target: str | None = None,
     html: bool = False,
 ) -> tuple[ServedModel, Guess | None]:
     """Return `find_model`'s direction; with the source `auto`, detect the language of the texts."""

@@ -108,7 +108,7 @@ async def _translate(
         first, pair = fitting(models, name, None, target)[0]
         readable = options(first.directed(to=pair[1], source=pair[0]))
         texts = await documents.texts(place, upload, readable)
-    model, _ = await choose_direction(models, texts, name=name, source=source, target=target)
+    model, _ = await choose_direction(models, texts, source, target, name=name)
     how = await make_preparation(parameters, model)
     search = model.translator.config.search
     translated = await documents.translate(

@@ -47,7 +47,7 @@ async def translate(request: Request, service: Service) -> Response:
     texts = [parameters.q] if isinstance(parameters.q, str) else parameters.q
     html = parameters.format == "html"
     model, detected = await choose_direction(
-        service.models, texts, source=parameters.source, target=parameters.target, html=html
+        service.models, texts, parameters.source, parameters.target, html=html
     )
     search = model.translator.config.search
     nbest = 1 + parameters.alternatives

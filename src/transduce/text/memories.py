@@ -156,23 +156,24 @@ class MemoryParser:
 class TmxParser(MemoryParser):
     """TMX: each unit (tu) has a variant (tuv) per language, with its text in a seg.
 
-    Without given languages, the file must have two; the source is that of the header.
+    Without given languages, the file must have two; the source is that of the header, or of the
+    first unit.
     """
 
     root, codes, text_elements = "tmx", TMX_CODES, frozenset({"seg"})
 
     def __init__(self, name: str, languages: Pair | None) -> None:
         super().__init__(name, languages)
-        self._header = self._language = ""
+        self._header = self._unit_source = self._language = ""
         self._variants: list[Variant] = []
 
     def start(self, name: str, attributes: Attributes) -> None:
         """Remember the language of the header and of each variant."""
         if name == "header":
-            self._header = attributes.get("srclang", "")
+            self._header = language_code(attributes.get("srclang"))
         elif name == "tu":
             self._variants = []
-            self._header = attributes.get("srclang") or self._header
+            self._unit_source = language_code(attributes.get("srclang"))
         elif name == "tuv":
             self._language = attributes.get("xml:lang") or attributes.get("lang") or ""
 
@@ -186,6 +187,7 @@ class TmxParser(MemoryParser):
     def _add_unit(self) -> None:
         codes = list(dict.fromkeys(language_code(language) for language, _ in self._variants))
         self.found.update(codes)
+        pair = self.languages or self.chosen  # all units have the direction of the first
         if self.languages is None:
             if len(self.found) > 2:
                 listed = ", ".join(map(printable, sorted(self.found)[:SHOWN]))
@@ -195,13 +197,12 @@ class TmxParser(MemoryParser):
                 )
             if len(codes) < 2:
                 return
-            source, target = codes
-            if language_code(self._header) == target:
-                source, target = target, source
-        else:
-            source, target = self.languages
-        texts = [choose(self._variants, language) for language in (source, target)]
-        self.add(texts[0], texts[1], (source, target))
+        if pair is None:
+            stated = self._header if self._header in codes else self._unit_source
+            first, second = codes
+            pair = (second, first) if stated == second else (first, second)
+        source, target = (choose(self._variants, language) for language in pair)
+        self.add(source, target, pair)
 
 
 class XliffParser(MemoryParser):
