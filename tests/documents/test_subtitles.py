@@ -101,6 +101,7 @@ def test_the_first_speaker_may_have_no_dash() -> None:
     text = f"{times}<i>-5 degrees.</i>\n- Is it?\n"
     assert texts(read("srt", text)) == ["-5 degrees.", "Is it?"]
     assert translated("srt", text) == f"{times}<i>-5 DEGREES.</i>\n- IS IT?\n"
+    assert texts(read("srt", f"{times}Hello there\n-Hi you\n")) == ["Hello there", "Hi you"]
     assert texts(read("srt", f"{times}One of them\n- the big one - fell.\n")) == [
         "One of them - the big one - fell."
     ]
