@@ -189,6 +189,17 @@ def test_a_divided_translation_keeps_all_words(words: list[str], lengths: list[i
         assert " ".join(parts).split() == words
 
 
+def test_a_span_stays_on_one_line() -> None:
+    text = "the {name of the man} runs"
+    assert wrap((text,), 12) == [("the {name of the man}",), ("runs",)]
+    assert divide(("nach 5 km",), (4, 1)) == [("nach",), ("5 km",)]
+    assert wrap(("见https://example.org/abc看看",), 12) == [
+        ("见https://example.org/abc",),
+        ("看看",),
+    ]
+    assert divide(("请Acme看",), (4, 1)) == [("请Acme",), ("看",)]
+
+
 def test_a_translation_is_divided_in_proportion() -> None:
     text = "eins zwei drei vier fünf sechs sieben acht neun zehn"
     short, long = (inline_text(part) for part in divide((text,), (10, 40)))
