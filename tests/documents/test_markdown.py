@@ -260,6 +260,12 @@ def test_spoiled_files_are_refused_or_read() -> None:
         ("One\n$$\nE=mc^2\n$$\ntwo\n", "ONE\n$$\nE=mc^2\n$$\nTWO\n"),
         ("$$a=b$$\none\n", "$$a=b$$\nONE\n"),
         ("{% if a %}\nOne\n{% endif %}\n\n[TOC]\n", "{% if a %}\nONE\n{% endif %}\n\n[TOC]\n"),
+        (
+            "{{< tab >}}\nOne\n{{% note %}}\n{: .lead}\n",
+            "{{< tab >}}\nONE\n{{% note %}}\n{: .lead}\n",
+        ),
+        ("# One {#one .a}\n\nTwo {.b}\n===\n", "# ONE {#one .a}\n\nTWO {.b}\n===\n"),
+        ("## One {two} ##\n\n{% a %} two\n", "## ONE {TWO} ##\n\n{% A %} TWO\n"),
         ("It costs $$5 and\n:smile: :: two\n", "IT COSTS $$5 AND :SMILE: :: TWO\n"),
     ],
 )

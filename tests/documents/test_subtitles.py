@@ -101,6 +101,7 @@ def test_the_first_speaker_may_have_no_dash() -> None:
     text = f"{times}<i>-5 degrees.</i>\n- Is it?\n"
     assert texts(read("srt", text)) == ["-5 degrees.", "Is it?"]
     assert translated("srt", text) == f"{times}<i>-5 DEGREES.</i>\n- IS IT?\n"
+    assert texts(read("srt", f"{times}Hello there\n-Hi you\n")) == ["Hello there", "Hi you"]
     assert texts(read("srt", f"{times}One of them\n- the big one - fell.\n")) == [
         "One of them - the big one - fell."
     ]
@@ -186,6 +187,17 @@ def test_a_divided_translation_keeps_all_words(words: list[str], lengths: list[i
     assert all(parts)
     if len(words) >= len(lengths):
         assert " ".join(parts).split() == words
+
+
+def test_a_span_stays_on_one_line() -> None:
+    text = "the {name of the man} runs"
+    assert wrap((text,), 12) == [("the {name of the man}",), ("runs",)]
+    assert divide(("nach 5 km",), (4, 1)) == [("nach",), ("5 km",)]
+    assert wrap(("见https://example.org/abc看看",), 12) == [
+        ("见https://example.org/abc",),
+        ("看看",),
+    ]
+    assert divide(("请Acme看",), (4, 1)) == [("请Acme",), ("看",)]
 
 
 def test_a_translation_is_divided_in_proportion() -> None:

@@ -23,6 +23,7 @@ def found(text: str, rules: SpanRules | None = None) -> list[str]:
         ("Replace $1 with $name.", ["$1", "$name"]),
         ("See https://a.b/c(d)?e=f#g. Now.", ["https://a.b/c(d)?e=f#g"]),
         ("(see www.example.org/x)", ["www.example.org/x"]),
+        ("HTTPS://X.ORG and WWW.X.ORG", ["HTTPS://X.ORG", "WWW.X.ORG"]),
         ("Mail me.too+x@mail.example.org.", ["me.too+x@mail.example.org"]),
         ("Run `ls -l` and ``a ` b``.", ["`ls -l`", "``a ` b``"]),
         ("Open /usr/local/bin, ~/notes and ../x.", ["/usr/local/bin", "~/notes", "../x"]),

@@ -30,8 +30,10 @@ MARKS = re.compile(r"\[\^[^\]\s]{1,100}\]:\s*|\[[ xX]\]\s+|\[![A-Za-z]+\]\s*")
 # Lines of extensions, which are lines of a paragraph for CommonMark: containers, admonitions,
 # templates, and the definition of a term. What follows a definition's mark is text.
 LINE_MARK = re.compile(
-    r":{3,}.*|(?:!!!|\?\?\?\+?)[ \t].*|\{%.*%\}[ \t]*|\[TOC\][ \t]*|(?P<definition>:[ \t]+)"
+    r":{3,}.*|(?:!!!|\?\?\?\+?)[ \t].*|\{%.*%\}[ \t]*$|\{\{[<%].*[>%]\}\}[ \t]*$|\{:.*\}[ \t]*$|"
+    r"\[TOC\][ \t]*$|(?P<definition>:[ \t]+)"
 )
+ATTRIBUTES = re.compile(r"(?<=\S)[ \t]+\{[#.:][^{}\n]*\}[ \t]*\Z")  # of a heading
 FORMULA = re.compile(r"\$\$(?!.*\$\$[ \t]*\S)")
 LONGEST = 20_000  # characters of a block; markdown-it takes quadratic time for some
 Place = Callable[[int], int]  # from a position in a block's content to that in the file
@@ -80,17 +82,21 @@ def read(data: bytes, options: DocumentOptions) -> Document:
             continue
         where = f"line {offset + block.map[0] + 1:,}"
         block_of = _Block(document, parser, env, kinds.removesuffix("_open"), end_of_line, where)
-        for begin, end in _texts(block.content) if kinds == "paragraph_open" else [(0, None)]:
+        for begin, end in _texts(block.content, kinds):
             number = block.map[0] + block.content.count("\n", 0, begin)
             block_of.add(block.content[begin:end], _shifted(place, begin), lines, number)
     _describe(document, blocks, lost, long)
     return document
 
 
-def _texts(content: str) -> Iterator[tuple[int, int]]:
-    """Yield the parts of a paragraph that are text: all of it, unless extensions divide it."""
+def _texts(content: str, kind: str) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a block that are text: all of it, unless extensions divide it."""
+    if kind != "paragraph_open":
+        attributes = ATTRIBUTES.search(content)
+        yield 0, attributes.start() if attributes else len(content)
+        return
     begin, position, in_formula = 0, 0, False
-    for line in content.splitlines(keepends=True):
+    for line in re.findall(r"[^\n]*\n|[^\n]+", content):
         mark = LINE_MARK.match(line)
         is_formula = FORMULA.match(line) is not None
         if mark or is_formula or in_formula:

@@ -124,9 +124,11 @@ def _speeches(text: str, *, is_web: bool) -> list[Speech]:
     previous, is_dialogue = "", False
     for line in (line.strip() for line in text.split("\n")):
         words = MARKUP.sub(_without_tag, line)
-        has_dash = DASH.match(words) is not None
-        # The first speaker may have no dash.
-        is_dialogue |= has_dash and (not previous or SENTENCE_END.search(previous) is not None)
+        dash = DASH.match(words)
+        has_dash = dash is not None
+        if dash is not None:  # the first speaker may have none
+            begins = words[dash.end() : dash.end() + 1].isupper()
+            is_dialogue |= begins or not previous or SENTENCE_END.search(previous) is not None
         if (has_dash and is_dialogue) or VOICE.match(line) or not groups:
             groups.append((has_dash, [line]))
         else:

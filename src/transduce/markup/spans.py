@@ -61,8 +61,8 @@ FLAGS = (  # attributes of HTML without a value
 PATTERNS = {
     "code": r"(?<!`)(?P<_ticks>`{1,9})(?!`).{1,2000}?(?<!`)(?P=_ticks)(?!`)",
     "url": (
-        rf"(?:https?|ftps?|file|git|ssh|wss?)://{URL}|"
-        rf"(?<!{LETTER})www\.(?=[^\s.]{{1,200}}\.[^\s.]){URL}"
+        rf"(?i:https?|ftps?|file|git|ssh|wss?)://{URL}|"
+        rf"(?<!{LETTER})(?i:www)\.(?=[^\s.]{{1,200}}\.[^\s.]){URL}"
     ),
     "email": rf"(?<!{LETTER})(?:mailto:)?(?:{LETTER}|[.+-]){{1,64}}@{LABEL}(?:\.{LABEL}){{1,8}}",
     "tag": (
@@ -122,7 +122,7 @@ MAY_HAVE_SPAN = re.compile(
 # Every span of a kind has one of these.
 HINTS = {
     "code": "`",
-    "url": r"://|www\.",
+    "url": r"://|(?i:www)\.",
     "email": "@",
     "tag": "[<&]",
     "placeholder": "[{%$]",
