@@ -204,9 +204,9 @@ def _scored(
     assert models.score is not None
     assert models.reverse is not None
     assert models.keep_best is not None
-    score = dual_scorer(
-        *(Translator.load(run, device=models.device) for run in (models.score, models.reverse))
-    )
+    runs = models.score, models.reverse
+    translators = (Translator.load(run, device=models.device) for run in runs)
+    score = dual_scorer(*translators, settings.languages)
     return check_and_score(read, settings, score, models.keep_best, progress=progress, **how)
 
 
