@@ -138,9 +138,11 @@ def test_lines_of_a_shard_keep_their_numbers(
     assert [json.loads(line)["line"] for line in lines] == [13, 14, 15, 16]
 
 
-def begun(cli: CommandLine, run: Path, source: Path, out: Path) -> tuple[str | Path, ...]:
+def begun(
+    cli: CommandLine, run: Path, source: Path, out: Path, *more: str | Path
+) -> tuple[str | Path, ...]:
     """Leave an output half written; return the command."""
-    arguments = ("translate", run, source, "--out", out, "--resume", "--batch", "1")
+    arguments = ("translate", run, source, "--out", out, "--resume", "--batch", "1", *more)
     append = bulk._Partial.append
 
     def fail(self: bulk._Partial, *given: object) -> None:
@@ -169,6 +171,22 @@ def test_a_changed_text_is_not_continued(
     arguments = begun(cli, tiny_run, source, tmp_path / "out.de")
     source.write_text(TEXT.replace("dog", "cat"), encoding="utf-8")
     assert "has changed since" in cli(*arguments).error
+
+
+@pytest.mark.parametrize("option", ["--memory", "--glossary", "--keep-list"])
+def test_a_changed_file_of_an_option_is_not_continued(
+    option: str, cli: CommandLine, tiny_run: Path, source: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "file.tsv"
+    file.write_text("a dog\tein Hund\n", encoding="utf-8")
+    arguments = begun(cli, tiny_run, source, tmp_path / "out.de", option, file)
+    before = file.read_bytes()
+    file.write_text("a dog\tdie Katze\n", encoding="utf-8")
+    error = cli(*arguments).error
+    assert "was begun with" in error
+    assert f"content of {file}" in error
+    file.write_bytes(before)
+    assert cli(*arguments).status == 0
 
 
 def test_files_of_others_are_left_alone(

@@ -21,7 +21,7 @@ from transduce.cli.lines import Form, Input
 from transduce.cli.remarks import Remarks
 from transduce.errors import BadInput
 from transduce.runs.folder import RunConfig
-from transduce.system.files import read_json, remove_folder, sync, write_json
+from transduce.system.files import read_json, remove_folder, sha256, sync, write_json
 from transduce.system.locks import locked
 from transduce.system.progress import Progress
 from transduce.text.reading import read_lines
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".partial"
 OUTPUT, RECORD = "output", "progress.json"
+CONTENTS = ("glossary", "keep_list", "memory")  # options that name files
 
 # How launchers tell a process its number, the first number, and the number of processes.
 LAUNCHERS = (
@@ -111,13 +112,25 @@ class Record:
 
 def identify(run: Path, translator: Translator, **options: Any) -> dict[str, Any]:
     """Return what two calls must have in common to write one output."""
-    config = RunConfig.load(run)
+    runs = [run, *map(Path, options.get("others") or ())]
+    hashes = [RunConfig.load(each).hashes.get("model.safetensors") for each in runs]
+    contents = {
+        f"content of {path}": sha256(Path(path))
+        for name in CONTENTS
+        for path in _listed(options.get(name))
+        if Path(path).is_file()  # not a pipe
+    }
     return {
         "transduce": transduce.__version__,
-        "weights": [*config.hashes.get("model.safetensors", (translator.weights,))],
+        "weights": [name for each in hashes for name in each or (translator.weights,)],
         "engine": translator.engine.name,
         **{name: repr(value) for name, value in sorted(options.items())},
+        **contents,
     }
+
+
+def _listed(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else value or []
 
 
 def translate_files(
