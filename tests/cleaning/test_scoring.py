@@ -1,5 +1,6 @@
 """Pairs that models in both directions find unlikely are removed."""
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from transduce.cleaning.limits import Limits
 from transduce.cleaning.scoring import UNSCORED, check_and_score, cross_entropies, dual_scorer
 from transduce.errors import BadInput
 from transduce.system.progress import Silent
+from transduce.text.languages import UNKNOWN
 
 Pair = tuple[str, str]
 SETTINGS = Settings(("blank", "duplicate"), Limits(), ("en", "de"), library=False, scored=True)
@@ -57,7 +59,27 @@ def test_the_score_is_the_dual_cross_entropy(tiny_run: Path) -> None:
     assert first == pytest.approx(-candidate.log_probability / (len(candidate.tokens) + 1))
     assert second == UNSCORED
     with pytest.raises(BadInput, match="expected models of both directions"):
-        dual_scorer(model, model)
+        dual_scorer(model, model, ("en", "de"))
+
+
+def test_the_models_have_the_directions_of_the_text(tiny_run: Path, two_target_run: Path) -> None:
+    one, several = (
+        Translator.load(run, device="cpu", engine="torch") for run in (tiny_run, two_target_run)
+    )
+    back = Translator(
+        one.engine, one.codec, dataclasses.replace(one.config, languages=("de", "en"))
+    )
+    pairs = [("the dog sees a man.", "der Hund sieht ein Mann.")]
+    directed = dual_scorer(several.directed(to="de"), back, ("en", "de"))(pairs)
+    assert dual_scorer(several, back, ("en", "de"))(pairs) == directed
+    with pytest.raises(BadInput, match="--score translates de-en, but the text is en-de: exchange"):
+        dual_scorer(back, one, ("en", "de"))
+    assert dual_scorer(one, back, ("en_GB", "de"))(pairs)
+    assert dual_scorer(one, back, UNKNOWN)(pairs)
+    with pytest.raises(BadInput, match="languages of the text are unknown, and a model translates"):
+        dual_scorer(several, back, UNKNOWN)
+    with pytest.raises(BadInput, match="does not translate to en: it translates en to de, en to"):
+        dual_scorer(one, several, ("en", "de"))
 
 
 def test_models_of_both_directions_clean_a_text(

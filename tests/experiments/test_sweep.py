@@ -79,6 +79,21 @@ def test_a_sweep_killed_and_resumed_gives_the_same_table(
     assert "is of another recipe or other settings: continue with the same" in other.error
 
 
+@pytest.mark.parametrize("name", ["train.de", "test.en"])
+def test_results_of_another_text_are_not_used(
+    name: str, cli: CommandLine, recipe: Path, tmp_path: Path
+) -> None:
+    out, text = tmp_path / "sweep", recipe.parent / name
+    command = ("sweep", recipe, "--set", "P_drop=0.1,0.3", "--set", "steps=2", "--device", "cpu")
+    assert cli(*command, "--out", out).status == 0
+    before = text.read_bytes()
+    text.write_bytes(before.replace(b"d", b"t"))
+    refused = cli(*command, "--seeds", "2", "--out", out).error
+    assert refused.startswith(f"{text} has changed since {out}")
+    text.write_bytes(before)  # the same text at another time
+    assert "2 runs finished before" in cli(*command, "--out", out).stderr
+
+
 def test_runs_side_by_side_give_the_same_table(
     cli: CommandLine, recipe: Path, tmp_path: Path
 ) -> None:

@@ -97,6 +97,19 @@ def test_the_language_of_a_document_is_detected(app: FastAPI, text: str, code: s
     assert used == {f"{code}-en"}
 
 
+@pytest.mark.parametrize(("text", "code"), [(GERMAN, "de"), (FRENCH, "fr")])
+def test_a_document_may_state_its_languages(app: FastAPI, text: str, code: str) -> None:
+    units = f"<trans-unit id='1'><source>{text}</source></trans-unit>"
+    header = f"<file original='a' datatype='x' source-language='{code}' target-language='en'>"
+    namespace = "urn:oasis:names:tc:xliff:document:1.2"
+    xliff = f"<xliff version='1.2' xmlns='{namespace}'>{header}<body>{units}</body></file></xliff>"
+    fields = {"source": "auto", "target": "en"}
+    answer = ask(
+        app, "POST", "/api/documents", data=fields, files={"file": ("a.xlf", xliff.encode())}
+    )
+    assert (answer.status_code, answer.json().get("model")) == (200, f"{code}-en"), answer.text
+
+
 @pytest.mark.parametrize(("text", "code"), [(GERMAN, "de"), (FRENCH, "fr"), (ENGLISH, "en")])
 def test_our_api_detects_the_source_language(app: FastAPI, text: str, code: str) -> None:
     answer = post(app, "/api/translate", {"text": text, "source": "auto"}).json()

@@ -117,6 +117,21 @@ def test_the_last_of_several_translations_counts() -> None:
     assert memory.find("a") == "last"
 
 
+def test_of_several_files_the_later_ones_take_precedence(
+    cli: CommandLine, tiny_run: Path, tmp_path: Path
+) -> None:
+    files = [tmp_path / "client.tsv", tmp_path / "project.tsv"]
+    files[0].write_text("a dog\tein Hund!\na man\tein Mann!\n", encoding="utf-8")
+    files[1].write_text("a dog\tder Hund!\n", encoding="utf-8")
+    memory = Memory.load(files)
+    assert [memory.find(text) for text in ("a dog", "a man")] == ["der Hund!", "ein Mann!"]
+    assert len(memory) == 2
+    options = [word for file in files for word in ("--memory", file)]
+    assert cli("translate", tiny_run, *options, input="a man\na dog\n").stdout == (
+        "ein Mann!\nder Hund!\n"
+    )
+
+
 def test_a_file_without_pairs_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "memory.en-de.tsv"
     file.write_text("a\t\n", encoding="utf-8")

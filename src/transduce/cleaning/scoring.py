@@ -14,6 +14,8 @@ from transduce.cleaning.checking import Counts, Pair, Settings, Write, blocks_of
 from transduce.cleaning.limits import SCORE
 from transduce.errors import BadInput
 from transduce.system.progress import Progress
+from transduce.text.languages import UNKNOWN, language_code
+from transduce.text.languages import Pair as Languages
 
 if TYPE_CHECKING:
     from transduce.translation.translator import Translator
@@ -22,12 +24,23 @@ Scorer = Callable[[Sequence[Pair]], list[float]]
 UNSCORED = float("inf")  # a pair that is too long for a model
 
 
-def dual_scorer(forward: "Translator", reverse: "Translator") -> Scorer:
-    """Return a function that scores pairs; refuse models that are not of opposite directions."""
+def dual_scorer(forward: "Translator", reverse: "Translator", languages: Languages) -> Scorer:
+    """Return a function that scores pairs of a text in these languages.
+
+    Of a model of several pairs, the direction of the text is used. Models of other directions are
+    refused.
+    """
+    forward, reverse = _directed(forward, languages), _directed(reverse, languages[::-1])
     if forward.config.languages != reverse.config.languages[::-1]:
         there, back = ("-".join(model.config.languages) for model in (forward, reverse))
         raise BadInput(
             f"--score translates {there}, but --reverse {back}: expected models of both directions"
+        )
+    if languages != UNKNOWN and _codes(forward.config.languages) != _codes(languages):
+        there, text = ("-".join(pair) for pair in (forward.config.languages, languages))
+        raise BadInput(
+            f"--score translates {there}, but the text is {text}: exchange the models, or state "
+            "the languages of the text with --languages"
         )
 
     def score(pairs: Sequence[Pair]) -> list[float]:
@@ -39,6 +52,21 @@ def dual_scorer(forward: "Translator", reverse: "Translator") -> Scorer:
         ]
 
     return score
+
+
+def _directed(translator: "Translator", languages: Languages) -> "Translator":
+    if not translator.config.pairs:
+        return translator
+    if UNKNOWN in (languages, languages[::-1]):
+        raise BadInput(
+            "the languages of the text are unknown, and a model translates several: give "
+            "--languages en-de"
+        )
+    return translator.directed(to=languages[1], source=languages[0])
+
+
+def _codes(languages: Languages) -> list[str]:
+    return [*map(language_code, languages)]
 
 
 def cross_entropies(translator: "Translator", pairs: Sequence[Pair]) -> list[float]:

@@ -204,9 +204,9 @@ def _scored(
     assert models.score is not None
     assert models.reverse is not None
     assert models.keep_best is not None
-    score = dual_scorer(
-        *(Translator.load(run, device=models.device) for run in (models.score, models.reverse))
-    )
+    forward = Translator.load(models.score, device=models.device)
+    reverse = Translator.load(models.reverse, device=models.device)
+    score = dual_scorer(forward, reverse, settings.languages)
     return check_and_score(read, settings, score, models.keep_best, progress=progress, **how)
 
 

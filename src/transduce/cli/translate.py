@@ -123,9 +123,9 @@ class TextOptions:
     glossary: str | None = option(
         "Translate terms as in this file: a term, a tab, its translation.", metavar="FILE"
     )
-    memory: str | None = option(
+    memory: list[str] | None = option(
         "Use the translations of this file (TMX, XLIFF, TSV) for texts and sentences that it has. "
-        "--json says for which.",
+        "--json says for which. Repeatable: later files take precedence.",
         metavar="FILE",
     )
     guard: Literal["off", "flag", "retry"] = option(
@@ -147,7 +147,7 @@ class TextOptions:
             raise BadInput("--keep and --keep-list need --protect: leave out --no-protect")
         rules = SpanRules(self.keep or (), words) if own else self.protect
         glossary = None if self.glossary is None else Glossary.load(self.glossary)
-        memory = None if self.memory is None else Memory.load(self.memory, languages)
+        memory = Memory.load(self.memory, languages) if self.memory else None
         return {"keep": rules, "glossary": glossary, "guard": self.guard, "memory": memory}
 
 
@@ -307,7 +307,7 @@ def _translate_in_bulk(
         for name in ("out", "overwrite", "resume", "shard"):  # may differ
             del given[name]
         given["split"] = options["split"]  # the default depends on what is installed
-        named = (checks.keep_list, checks.glossary, checks.memory)
+        named = (checks.keep_list, checks.glossary, *(checks.memory or ()))
         identity = bulk.identify(runs, translator, named, **given)
         prefixes = None if reading.prefix is None else itertools.repeat(reading.prefix)
         options |= {"align": writing.align, "prefixes": prefixes}

@@ -101,7 +101,7 @@ def _votes(lines: Sequence[str], stated: str = "", opposite: str = "") -> Counte
     known = votes.total() >= enough
     most = votes[canonical(stated)] > (1 - SOME) * votes.total()
     confirmed = known and (most or not stated)
-    if not confirmed and _identifiable(stated, opposite):
+    if not confirmed and len(lines) >= enough and _identifiable(stated, opposite):
         candidates = COMMON | {canonical(code) for code in (stated, opposite) if code}
         guesses = [identify_among(line, candidates)[:1] for line in lines if _is_long(line)]
         sure = [best.language for guess in guesses for best in guess if best.probability >= CERTAIN]

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from transduce.config import apply_settings
+from transduce.corpus.inputs import InputFile
+from transduce.corpus.token_files import InputRecord
 from transduce.errors import BadInput, BadRun, BadSetting, Diverged
 from transduce.experiments.experiment_folder import require_new
 from transduce.experiments.rows import Row
@@ -92,6 +94,30 @@ class Sweep:
         return {name: row.settings[name] for name in self.grid.values}
 
 
+def records_of_texts(recipe: Recipe) -> list[InputRecord]:
+    """Return records of the files that a recipe names; those of data sets do not change."""
+    data = recipe.data
+    files = [data.train, data.valid, data.test]
+    files += [each for table in data.corpora for each in (table.files, table.valid)]
+    paths = [Path(path) for each in files for path in each or () if path is not None]
+    return [InputFile(path, str(path.resolve())).to_record() for path in paths if path.is_file()]
+
+
+def require_same_texts(sweep: Sweep, rows: Sequence[Row]) -> None:
+    """Refuse results of other texts than those that the files have now."""
+    checked = set()
+    for path in filter(Path.exists, map(sweep.result_file, rows)):
+        for values in read_checksummed(path, FORMAT, "results").get("texts", ()):
+            record = InputRecord(**values)
+            file = InputFile(Path(record.path), record.path)
+            if record not in checked and file.path.exists() and not file.matches(record):
+                raise BadRun(
+                    f"{record.path} has changed since {path} was measured: continue with the same "
+                    "text, or choose another --out"
+                )
+            checked.add(record)
+
+
 def _is_file_name(name: str) -> bool:
     return len(name.encode()) <= 200 and not set(name) & set('/\\:*?"<>|\0')
 
@@ -113,7 +139,8 @@ def train_row(sweep: Sweep, row: Row, progress: Progress) -> None:
     except Diverged as error:
         failure = str(error)
         progress.say(failure)
-    result = {"of": sweep.fingerprint(row), "values": values, "failure": failure}
+    texts = [dataclasses.asdict(record) for record in records_of_texts(sweep.recipe)]
+    result = {"of": sweep.fingerprint(row), "values": values, "failure": failure, "texts": texts}
     write_checksummed(sweep.result_file(row), {"format": FORMAT, **result})
 
 
@@ -145,6 +172,7 @@ def train_sweep(
     if only is not None and not 1 <= only <= len(rows):
         raise BadInput(f"--only {only}: expected a number from 1 to {len(rows):,}")
     check_data(sweep.recipe.data, sweep.data, None)
+    require_same_texts(sweep, rows)
     if not (sweep.out / RUNS).is_dir():
         require_new(sweep.out)
     chosen = rows if only is None else [rows[only - 1]]

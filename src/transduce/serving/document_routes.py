@@ -1,6 +1,7 @@
 """The routes for documents: our own and LibreTranslate's."""
 
 import asyncio
+import dataclasses
 import json
 import time
 from functools import partial
@@ -23,6 +24,7 @@ from transduce.serving.problems import Problem, describe, json_response
 from transduce.serving.requests import run_while_connected
 from transduce.serving.schemas import DocumentAnswer, DocumentRequest, described_body
 from transduce.serving.service import Service
+from transduce.text.languages import UNKNOWN
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -106,7 +108,7 @@ async def _translate(
     texts: list[str] = []
     if source == AUTO:
         first, pair = fitting(models, name, None, target)[0]
-        readable = options(first.directed(to=pair[1], source=pair[0]))
+        readable = dataclasses.replace(options(first), languages=(UNKNOWN[0], pair[1]))
         texts = await documents.texts(place, upload, readable)
     model, _ = await choose_direction(models, texts, source, target, name=name)
     how = await make_preparation(parameters, model)

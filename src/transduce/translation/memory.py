@@ -23,7 +23,7 @@ class Memory:
     """
 
     def __init__(self, translations: Mapping[str, str]) -> None:
-        self._translations = translations
+        self.translations = translations
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> Self:
@@ -32,19 +32,28 @@ class Memory:
         return cls({source: target for source, target in clean if source and target})
 
     @classmethod
-    def load(cls, path: str | Path, languages: tuple[str, str] | None = None) -> Self:
-        """Read a memory from TMX, XLIFF or a table; `languages` are those of the model."""
-        memory = cls.of(read_pairs(path, None, languages=languages))
-        if not len(memory):
-            raise BadInput(f"{path} has no pair with text on both sides: it is no memory")
-        return memory
+    def load(
+        cls, path: str | Path | Sequence[str | Path], languages: tuple[str, str] | None = None
+    ) -> Self:
+        """Read a memory from TMX, XLIFF or a table, or from several files.
+
+        `languages` are those of the model. The last translation of a source is used, and so later
+        files come before earlier ones.
+        """
+        translations: dict[str, str] = {}
+        for each in [path] if isinstance(path, str | Path) else path:
+            memory = cls.of(read_pairs(each, None, languages=languages))
+            if not len(memory):
+                raise BadInput(f"{each} has no pair with text on both sides: it is no memory")
+            translations.update(memory.translations)
+        return cls(translations)
 
     def __len__(self) -> int:
-        return len(self._translations)
+        return len(self.translations)
 
     def find(self, text: str) -> str | None:
         """Return the translation of a text, or None."""
-        return self._translations.get(_key(text))
+        return self.translations.get(_key(text))
 
     def find_protected(self, sentence: str, protected: Protected) -> str | None:
         """Return the translation of a sentence with stand-ins, if it has all spans of the sentence.
