@@ -67,6 +67,8 @@ def test_attention_is_that_of_the_chosen_language(two_target_run: Path) -> None:
     inspector = Inspector.load(two_target_run)
     inspection = inspector.directed(to="fr").inspect(SENTENCES[0])
     assert inspection.source[0] == "<2fr>"
+    first, *_ = SENTENCES[0].split()
+    assert inspection.spelled[0][:2] == ("<2fr>", first), "the tag is a word of its own"
     assert words_of(inspection.sentences[1]) <= {*FRENCH.values()}
     with pytest.raises(BadInput, match="translates to de, fr"):
         inspector.inspect(SENTENCES[0])
