@@ -1,15 +1,25 @@
 """`transduce translate --shard` and `--resume`: parts of files, and outputs that are continued."""
 
+import contextlib
 import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from itertools import islice, pairwise
 from pathlib import Path
 
 import pytest
 from conftest import CommandLine
 
+from transduce.checkpoints.checkpoint import load_tensors, save_model
 from transduce.cli import bulk
 from transduce.cli.bulk import Shard
 from transduce.errors import BadInput
+from transduce.runs.folder import RunConfig
+from transduce.system import files
+from transduce.system.locks import locked
 from transduce.translation.translator import Translator
 
 TEXT = "".join(f"{line}\n" for line in ("the dog sees a man.", "one bird!", "", "a fish") * 5)
@@ -139,10 +149,10 @@ def test_lines_of_a_shard_keep_their_numbers(
 
 
 def begun(
-    cli: CommandLine, run: Path, source: Path, out: Path, *more: str | Path
+    cli: CommandLine, run: Path, source: Path, out: Path, *options: str | Path
 ) -> tuple[str | Path, ...]:
     """Leave an output half written; return the command."""
-    arguments = ("translate", run, source, "--out", out, "--resume", "--batch", "1", *more)
+    arguments = ("translate", run, source, "--out", out, "--resume", "--batch", "1", *options)
     append = bulk._Partial.append
 
     def fail(self: bulk._Partial, *given: object) -> None:
@@ -173,22 +183,6 @@ def test_a_changed_text_is_not_continued(
     assert "has changed since" in cli(*arguments).error
 
 
-@pytest.mark.parametrize("option", ["--memory", "--glossary", "--keep-list"])
-def test_a_changed_file_of_an_option_is_not_continued(
-    option: str, cli: CommandLine, tiny_run: Path, source: Path, tmp_path: Path
-) -> None:
-    file = tmp_path / "file.tsv"
-    file.write_text("a dog\tein Hund\n", encoding="utf-8")
-    arguments = begun(cli, tiny_run, source, tmp_path / "out.de", option, file)
-    before = file.read_bytes()
-    file.write_text("a dog\tdie Katze\n", encoding="utf-8")
-    error = cli(*arguments).error
-    assert "was begun with" in error
-    assert f"content of {file}" in error
-    file.write_bytes(before)
-    assert cli(*arguments).status == 0
-
-
 def test_files_of_others_are_left_alone(
     cli: CommandLine, tiny_run: Path, source: Path, tmp_path: Path
 ) -> None:
@@ -201,7 +195,7 @@ def test_files_of_others_are_left_alone(
     out.write_text("mine\n", encoding="utf-8")
     (tmp_path / "out.de.partial" / "mine.txt").unlink()
     (tmp_path / "out.de.partial").rmdir()
-    assert "exists and has 1 lines" in cli(*arguments).error
+    assert "exists and has 1 line, but 20" in cli(*arguments).error
     assert out.read_text(encoding="utf-8") == "mine\n"
 
 
@@ -211,6 +205,8 @@ def test_files_of_others_are_left_alone(
         (("--resume",), "name one with --out"),
         (("--out", "o", "--resume", "--overwrite"), "leave out --overwrite"),
         (("--out", "o", "--shard", "9/3"), "expected a number from 1"),
+        (("--out", "o.gz", "--resume"), "output is not compressed"),
+        (("--out", "o.xz", "--shard", "1/3"), "output is not compressed"),
         (("--out", "o", "--resume", "--prefixes", "p"), "exclude --prefixes"),
     ],
 )
@@ -222,7 +218,7 @@ def test_options_that_do_not_fit_are_refused(
 
 def test_standard_input_has_no_shards(cli: CommandLine, tiny_run: Path, tmp_path: Path) -> None:
     result = cli("translate", tiny_run, "--out", tmp_path / "o", "--resume", input="a\n")
-    assert "standard input is no file" in result.error
+    assert "standard input cannot be read twice" in result.error
 
 
 def test_the_record_can_be_read(
@@ -247,6 +243,133 @@ def test_shards_of_a_folder_share_its_documents(
         assert len(list(out.iterdir())) == count
     result = cli("translate", tiny_run, folder, "--out", out, "--resume")
     assert "5 documents translated already" in result.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_kill_before_any_file_operation_is_continued(tmp_path: Path) -> None:
+    """The output is the same; the kills include those while the record is written first."""
+    script = Path(__file__).parents[1] / "support" / "bulk_kills.py"
+    done = subprocess.run(
+        [sys.executable, script, tmp_path], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 30
+
+
+def test_an_output_that_lost_bytes_is_not_continued(
+    cli: CommandLine, tiny_run: Path, source: Path, tmp_path: Path
+) -> None:
+    arguments = begun(cli, tiny_run, source, tmp_path / "out.de")
+    output = tmp_path / "out.de.partial" / "output"
+    os.truncate(output, 1)
+    assert "has 1 bytes, expected" in cli(*arguments).error
+    assert output.stat().st_size == 1
+
+
+def test_a_record_of_another_version_is_reported(
+    cli: CommandLine, tiny_run: Path, source: Path, tmp_path: Path
+) -> None:
+    arguments = begun(cli, tiny_run, source, tmp_path / "out.de")
+    record = tmp_path / "out.de.partial" / "progress.json"
+    record.write_text('{"made_by": "transduce", "blocks": 3}', encoding="utf-8")
+    assert "cannot be continued: delete the folder to begin again" in cli(*arguments).error
+
+
+@pytest.mark.parametrize("option", ["--glossary", "--keep-list", "--memory"])
+def test_a_changed_file_of_an_option_is_not_continued(
+    cli: CommandLine, tiny_run: Path, source: Path, tmp_path: Path, option: str
+) -> None:
+    file = tmp_path / "more.tsv"
+    file.write_text("dog\tHund\n", encoding="utf-8")
+    arguments = begun(cli, tiny_run, source, tmp_path / "out.de", option, file)
+    file.write_text("dog\tKatze\n", encoding="utf-8")
+    error = cli(*arguments).error
+    assert f"was begun with content of {file}" in error
+
+
+def test_other_weights_of_any_model_are_not_continued(
+    cli: CommandLine, tiny_run: Path, source: Path, tmp_path: Path
+) -> None:
+    second = shutil.copytree(tiny_run, tmp_path / "second")
+    arguments = begun(cli, tiny_run, source, tmp_path / "out.de", "--with", second)
+    config = RunConfig.load(second)
+    tensors = {k: v * 1.01 for k, v in load_tensors(second / "model.safetensors").items()}
+    save_model(second, config, tensors, config.weights or "")  # with the same description
+    assert "was begun with weights" in cli(*arguments).error
+
+
+def test_an_output_with_more_lines_is_not_complete(
+    cli: CommandLine, tiny_run: Path, source: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.de"
+    arguments = ("translate", tiny_run, source, "--out", out, "--resume")
+    out.write_text("mine\n" * 21, encoding="utf-8")
+    assert "exists and has 21 lines, but 20" in cli(*arguments).error
+    assert "is complete" in cli(*arguments, "--nbest", "2").stderr
+    assert out.read_text(encoding="utf-8") == "mine\n" * 21
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_an_output_that_is_a_pipe_is_refused(
+    cli: CommandLine, tiny_run: Path, source: Path, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    error = cli("translate", tiny_run, source, "--out", tmp_path / "pipe", "--resume").error
+    assert "expected a regular file" in error
+
+
+def test_an_output_that_another_process_completed_is_left_alone(
+    cli: CommandLine, tiny_run: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = begun(cli, tiny_run, source, tmp_path / "out.de")
+
+    @contextlib.contextmanager
+    def locked_late(folder: Path) -> Iterator[None]:
+        (folder / "output").replace(tmp_path / "out.de")
+        with locked(folder):
+            yield
+
+    monkeypatch.setattr(bulk, "locked", locked_late)
+    before = (tmp_path / "out.de.partial" / "output").read_bytes()
+    assert "out.de is complete" in cli(*arguments).stderr
+    assert (tmp_path / "out.de").read_bytes() == before
+    assert not (tmp_path / "out.de.partial").exists()
+
+
+def test_documents_are_continued_in_files_only(
+    cli: CommandLine, tiny_run: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<p>a dog</p>", encoding="utf-8")
+    for option in (("--resume",), ("--shard", "1/2")):
+        assert "name one with --out" in cli("translate", tiny_run, page, *option).error
+
+
+def test_a_killed_folder_of_documents_is_continued(
+    cli: CommandLine, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A document appears when it is complete; the others are translated by the same command."""
+    folder, out = tmp_path / "texts", tmp_path / "out"
+    folder.mkdir()
+    for number in range(4):
+        (folder / f"{number}.html").write_text(f"<p>{'dog ' * number}.</p>", encoding="utf-8")
+    arguments = ("translate", tiny_run, folder, "--out")
+    cli(*arguments, tmp_path / "whole")
+    sync = files.sync
+
+    def fail(path: Path) -> None:
+        if (out / "1.html").exists():
+            raise KeyboardInterrupt
+        sync(path)
+
+    monkeypatch.setattr(files, "sync", fail)
+    assert cli(*arguments, out, "--resume").status == 130
+    monkeypatch.setattr(files, "sync", sync)
+    before = {path.name for path in out.iterdir()}
+    assert {"0.html"} <= before < {f"{number}.html" for number in range(4)}
+    assert "translated already" in cli(*arguments, out, "--resume").stderr
+    for path in (tmp_path / "whole").iterdir():
+        assert (out / path.name).read_bytes() == path.read_bytes()
 
 
 def test_each_process_of_a_machine_has_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 import typer
 from conftest import TINY, CommandLine, options
+from tiny_recipes import write_recipe
 from typer.models import ArgumentInfo, OptionInfo
 
 from transduce.cli import app, serve
@@ -43,6 +44,8 @@ USES = {
     "data list": [],
     "data get": ["pocket", "--out", "OUT"],
     "data terms": ["EN", "DE", "--out", "OUT"],
+    "data check": ["EN", "DE"],
+    "data clean": ["EN", "DE", "--out-tsv", "OUT.tsv"],
     "bench train": ["EN", "DE", "--peer", "none"],
     "bench translate": ["RUN", "EN", "--peer", "none"],
     "paper table1": ["--n", "16", "--d", "16"],
@@ -72,6 +75,7 @@ USES = {
     "export": ["RUN", "OUT", "--to", "ctranslate2"],
     "import": ["RUN", "--out", "OUT"],
     "convert": ["TREES"],
+    "sweep": ["RECIPE", "--out", "OUT", "--set", "seconds=0.01"],
     "settings": [],
 }
 # These run for long once they accept everything, so they only get values that must be refused.
@@ -171,8 +175,16 @@ def paths(
         return False
 
     monkeypatch.setattr(serve, "_has_screen", interrupt)
+    recipe = write_recipe(tmp_path / "recipe")
     source, target = map(str, tiny_files)
-    return {"RUN": str(run), "EN": source, "DE": target, "TREES": str(trees), "OUT": "out"}
+    return {
+        "RUN": str(run),
+        "EN": source,
+        "DE": target,
+        "TREES": str(trees),
+        "OUT": "out",
+        "RECIPE": str(recipe),
+    }
 
 
 def test_every_command_has_a_use() -> None:

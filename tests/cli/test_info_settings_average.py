@@ -98,3 +98,11 @@ def test_info_names_departures_from_the_paper_and_weights(cli: CommandLine, tmp_
     shown = cli("info", tmp_path).stdout
     assert ", positions rotary, pre_norm True, norm rms\n" in shown
     assert "corpora      weights 1, 2.5\n" in shown
+
+
+def test_info_has_a_line_for_each_part_of_the_validation(cli: CommandLine, tmp_path: Path) -> None:
+    RunConfig(model=ModelConfig().replace(**SMALL), train=TrainConfig()).save(tmp_path)
+    values = {"step": 1200, "valid_loss": 3.5, "valid_loss/en-de": 3, "valid_bleu/en-de": 20.25}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(values) + "\n")
+    shown = cli("info", tmp_path).stdout
+    assert "\nvalidation   step 1,200, loss 3.500\n  en-de      loss 3.000, bleu 20.250\n" in shown

@@ -201,6 +201,8 @@ def chosen(source: str, target: str) -> set[tuple[str, str]]:
         ("the in", "die in", set()),
         ("a 2,147,483 b", "a 2.147.483 b", set()),
         ("\U000f0001 a", "\U000f0001 a", set()),
+        ("See {name}, please", "请看{name}吧", {"{name}"}),
+        ("See %s", "请看%s吧", {"%s"}),
     ],
 )
 def test_candidates_are_once_on_each_side(source: str, target: str, expected: set[str]) -> None:

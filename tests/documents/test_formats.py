@@ -66,8 +66,8 @@ def test_other_formats_are_refused() -> None:
         find_format("a", b"%PDF-1.7")
     with pytest.raises(BadInput, match=r"a\.srt\.gz is compressed SubRip subtitles: unpack it"):
         find_format("a.srt.gz", b"")
-    with pytest.raises(BadInput, match=r"no format 'htm': expected docx, html, .*mean html\?"):
-        find_format("a", b"", "htm")
+    with pytest.raises(BadInput, match=r"no format 'htmll': expected docx, html, .*mean html\?"):
+        find_format("a", b"", "htmll")
 
 
 def test_the_tables_of_formats_agree() -> None:
@@ -206,3 +206,9 @@ def test_long_white_space_is_read_in_linear_time(name: str, begin: str, end: str
     with contextlib.suppress(BadInput):
         read_document(f"{begin}{' ' * 1_000_000}{end}".encode(), "it", FORMATS[name], OPTIONS)
     assert time.process_time() - started < 5
+
+
+def test_a_format_may_be_named_by_a_suffix() -> None:
+    assert find_format("x", b"", "md") is FORMATS["markdown"]
+    with pytest.raises(BadInput, match=r"there is no format 'docs'.* Did you mean docx"):
+        find_format("x", b"", "docs")

@@ -143,6 +143,15 @@ def test_a_tag_inside_xhtml_can_be_empty() -> None:
     ]
 
 
+def test_code_of_templates_stays_as_it_is() -> None:
+    page = b"<p><% if a < b %>Hi <%= name %>, <?php echo 1 ?> end<% end %></p><p>5 <% 6</p>"
+    document = read(page, OPTIONS)
+    for unit in document.units:
+        unit.target = mapped(unit.source, str.upper)
+    expected = b"<p><% if a < b %>HI <%= name %>, <?php echo 1 ?> END<% end %></p><p>5 <% 6</p>"
+    assert document.to_bytes() == expected
+
+
 def test_text_is_escaped_as_the_file_needs_it() -> None:
     data = b"<p title=\"x\" lang=a>a&nbsp;b</p><hr alt=x><hr title='x'>"
     text = b"&lt;&amp;\"'&nbsp;&gt;"
@@ -178,6 +187,7 @@ def test_the_encoding_is_kept(data: bytes, expected: bytes) -> None:
 
 def test_text_in_another_encoding_is_refused() -> None:
     assert_refused(read, b"<p>\n<p>\xe9", "line 2 of the HTML document is not utf-8")
+    assert_refused(read, "<p>é".encode("utf-16-le"), "NUL bytes: save it as UTF-8; UTF-16 needs")
     for name in (b"klingon", b"base64", b"unicode_escape", b"undefined"):
         assert_refused(read, b"<meta charset=" + name + b"><p>a", "which is unknown")
 
@@ -222,10 +232,15 @@ def test_damaged_pages_are_read_or_refused() -> None:
     "data",
     [
         *("<b>" * 9_000, "<p>a</i>" * 5_000, "<div>" * 9_000 + "</b>" * 9_000, "<a " * 50_000),
-        *("<!-- -->x" * 10_000, "<!--" * 50_000, "<p><button>" + "<x>" * 5_000 + "<div>" * 5_000),
+        *(
+            "<!-- -->x" * 10_000,
+            "<!--" * 50_000,
+            "<%" * 50_000,
+            "<p><button>" + "<x>" * 5_000 + "<div>" * 5_000,
+        ),
         *("<p>" + "<img alt=x>&nbsp;" * 5_000, "<p title='" + "&nbsp; " * 30_000 + "'>"),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_hostile_pages_take_linear_time(data: str) -> None:
     start = time.process_time()

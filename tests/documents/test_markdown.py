@@ -248,3 +248,28 @@ def test_deep_nesting_is_no_error() -> None:
 
 def test_spoiled_files_are_refused_or_read() -> None:
     spoil_and_read("markdown", TEXT)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("::: note\nOne\ntwo\n:::\n", "::: note\nONE TWO\n:::\n"),
+        ("> ::: tip\n> One\n> :::\n", "> ::: tip\n> ONE\n> :::\n"),
+        ('!!! note "Title"\n    One\n    two\n', '!!! note "Title"\n    ONE TWO\n'),
+        ("Term\n: one\ntwo\n:   three\n", "TERM\n: ONE TWO\n:   THREE\n"),
+        ("One\n$$\nE=mc^2\n$$\ntwo\n", "ONE\n$$\nE=mc^2\n$$\nTWO\n"),
+        ("$$a=b$$\none\n", "$$a=b$$\nONE\n"),
+        ("{% if a %}\nOne\n{% endif %}\n\n[TOC]\n", "{% if a %}\nONE\n{% endif %}\n\n[TOC]\n"),
+        (
+            "{{< tab >}}\nOne\n{{% note %}}\n{: .lead}\n",
+            "{{< tab >}}\nONE\n{{% note %}}\n{: .lead}\n",
+        ),
+        ("# One {#one .a}\n\nTwo {.b}\n===\n", "# ONE {#one .a}\n\nTWO {.b}\n===\n"),
+        ("## One {two} ##\n\n{% a %} two\n", "## ONE {TWO} ##\n\n{% A %} TWO\n"),
+        ("It costs $$5 and\n:smile: :: two\n", "IT COSTS $$5 AND :SMILE: :: TWO\n"),
+    ],
+)
+def test_lines_of_extensions_stay_lines(text: str, expected: str) -> None:
+    """For CommonMark they are lines of a paragraph, which become one line."""
+    assert translated("markdown", text) == expected
+    assert translated("markdown", text.replace("\n", "\r\n")) == expected.replace("\n", "\r\n")

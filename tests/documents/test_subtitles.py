@@ -96,6 +96,22 @@ def test_a_dash_is_before_any_speaker_but_not_before_a_number() -> None:
     assert texts(read("srt", f"{times}-5 degrees.\n-6 degrees.\n")) == ["-5 degrees. -6 degrees."]
 
 
+def test_the_first_speaker_may_have_no_dash() -> None:
+    times = "1\n00:00:01,000 --> 00:00:02,000\n"
+    text = f"{times}<i>-5 degrees.</i>\n- Is it?\n"
+    assert texts(read("srt", text)) == ["-5 degrees.", "Is it?"]
+    assert translated("srt", text) == f"{times}<i>-5 DEGREES.</i>\n- IS IT?\n"
+    assert texts(read("srt", f"{times}Hello there\n-Hi you\n")) == ["Hello there", "Hi you"]
+    assert texts(read("srt", f"{times}One of them\n- the big one - fell.\n")) == [
+        "One of them - the big one - fell."
+    ]
+
+
+def test_webvtt_has_all_entities_of_html() -> None:
+    text = "WEBVTT\n\n00:01.000 --> 00:02.000\n&copy; Salt &amp; pepper &zzz;\n"
+    assert texts(read("vtt", text)) == ["© Salt & pepper &zzz;"]
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_texts_change_in_their_places(end: str) -> None:
     expected = SRT
@@ -171,6 +187,17 @@ def test_a_divided_translation_keeps_all_words(words: list[str], lengths: list[i
     assert all(parts)
     if len(words) >= len(lengths):
         assert " ".join(parts).split() == words
+
+
+def test_a_span_stays_on_one_line() -> None:
+    text = "the {name of the man} runs"
+    assert wrap((text,), 12) == [("the {name of the man}",), ("runs",)]
+    assert divide(("nach 5 km",), (4, 1)) == [("nach",), ("5 km",)]
+    assert wrap(("见https://example.org/abc看看",), 12) == [
+        ("见https://example.org/abc",),
+        ("看看",),
+    ]
+    assert divide(("请Acme看",), (4, 1)) == [("请Acme",), ("看",)]
 
 
 def test_a_translation_is_divided_in_proportion() -> None:

@@ -286,3 +286,18 @@ def test_codes_form_pairs_only_inside_the_same_element() -> None:
     )
     data = XLIFF_1.replace(b"Copied</source>", text + b"</source>", 1).replace(b">Copied<", b"><")
     assert "<1><2/>a</1><3/> <4>b <5>c</5></4> d" in sources(read, data)
+
+
+def test_tags_of_angular_form_pairs() -> None:
+    source = (
+        '<x id="START_LINK"/>One<x id="CLOSE_LINK"/> and <x id="START_LINK_1"/>two'
+        '<x id="START_TAG_B"/>!<x id="CLOSE_TAG_B"/><x id="CLOSE_LINK"/> <x id="INTERPOLATION"/>'
+        '<x id="LINE_BREAK"/><x id="CLOSE_TAG_I"/> end'
+    )
+    data = f'<xliff version="1.2"><file><trans-unit id="1"><source>{source}</source></trans-unit>'
+    data += "</file></xliff>"
+    assert sources(read, data.encode()) == [
+        "<1>One</1> and <2>two<3>!</3></2> <4/><5/><6/> end",
+    ]
+    target = inner(target_of(translate(read, data.encode()), "1")).decode()
+    assert target.lower() == source.replace("/>", "></x>").lower()

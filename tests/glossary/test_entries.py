@@ -82,6 +82,13 @@ def test_files_that_are_not_text_are_refused(tmp_path: Path) -> None:
         Glossary.load(tmp_path / "missing.tsv")
 
 
+def test_a_table_with_commas_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "terms.csv"
+    path.write_text("file,Datei\n", encoding="utf-8")
+    with pytest.raises(BadInput, match=r"terms\.csv is no text with tabs: expected a source term"):
+        Glossary.load(path)
+
+
 def test_a_glossary_is_made_from_pairs_or_a_dict() -> None:
     assert Glossary.of({"a": "b"}).entries == Glossary.of([("a", "b")]).entries
     assert Glossary.of([Entry("a", "b", case=True)]).entries == (Entry("a", "b", case=True),)

@@ -39,6 +39,11 @@ def found(text: str, *entries: Entry | tuple[str, str]) -> list[str]:
         ("e\u0301tats", "e\u0301tat", ["e\u0301tats"]),
         ("états", "e\u0301tat", ["états"]),
         ("हिन्दी भाषा", "हिन्दी", ["हिन्दी"]),
+        ("파일을 서버에서 열고 파일 서버의 파일들에", "파일", ["파일을", "파일", "파일들에"]),
+        ("파일 서버의 API를", "파일 서버", ["파일 서버의"]),
+        ("API를 API키", "API", ["API를"]),
+        ("파일럿이 사과", "파일", []),
+        ("사과", "사", []),
         ("the \U000f0000file\U000f0001", "file", ["file"]),
         ("user \U000f0000 interface", "user interface", []),
     ],
@@ -191,6 +196,9 @@ def test_a_large_glossary_is_searched_as_fast_as_a_small_one() -> None:
         ("file-server", "file server", 0),
         ("サーバールームのサーバー", "サーバー", 2),
         ("", "Haus", 0),
+        ("파일에서 서버의", "파일", 1),
+        ("파일에서는, 파일을 복사합니다", "파일", 2),
+        ("화일을", "파일", 0),
     ],
 )
 def test_forms_of_a_term_count_and_other_words_do_not(output: str, term: str, count: int) -> None:

@@ -26,6 +26,7 @@ SOURCES = sorted((ROOT / "src").rglob("*.py"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 FOR_DEVELOPERS = {"dev", "docs", "fuzz"}
+FOR_EXAMPLES = {"ray"}  # no module of the package imports it
 # Distribution names that differ from library names, and extra requirements of a library.
 DISTRIBUTIONS = {
     "CTranslate2": "ctranslate2",
@@ -200,7 +201,7 @@ def test_every_extra_that_an_error_names_installs_the_library() -> None:
 
 def test_every_extra_is_named_by_an_error_and_lists_nothing_more() -> None:
     named = {extra for _, _, extra in calls_of_missing_extra()}
-    assert named - FOR_DEVELOPERS == EXTRAS.keys() - FOR_DEVELOPERS - {"all"}
+    assert named - FOR_DEVELOPERS == EXTRAS.keys() - FOR_DEVELOPERS - FOR_EXAMPLES - {"all"}
     text = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES)
     for extra in named - FOR_DEVELOPERS:
         for library in listed(extra) - NOT_NAMED.get(extra, set()):
@@ -209,6 +210,6 @@ def test_every_extra_is_named_by_an_error_and_lists_nothing_more() -> None:
 
 
 def test_the_extra_all_includes_everything_but_large_dictionaries_and_services() -> None:
-    used = EXTRAS.keys() - FOR_DEVELOPERS - {"all", "ja", "ko", "wandb", "mlflow"}
+    used = EXTRAS.keys() - FOR_DEVELOPERS - FOR_EXAMPLES - {"all", "ja", "ko", "wandb", "mlflow"}
     assert listed("all") == {library for extra in used for library in listed(extra)}
     assert listed("all") <= listed("dev")

@@ -49,14 +49,17 @@ REACHING = {
     *("urllib.request", "http.client", "ftplib", "smtplib", "httpx", "requests", "aiohttp"),
     *("asyncio.open_connection", "asyncio.create_subprocess_exec", "huggingface_hub"),
     *("asyncio.create_subprocess_shell", "os.fork", "os.execv", "os.execvp", "os.spawnv"),
-    *("torch.distributed", "uvicorn"),
+    *("torch.distributed", "uvicorn", "wandb", "mlflow"),
 }
 ALLOWED = {
     ("bench/workers.py", "multiprocessing"),  # each measured side in its own process
+    ("cleaning/checking.py", "multiprocessing"),  # rules on several cores
     ("experiments/side_by_side.py", "multiprocessing"),  # each training run in its own process
     ("cli/serve.py", "webbrowser"),  # for --open
     ("datasets/downloading.py", "http.client"),  # for `transduce data get`
     ("datasets/downloading.py", "urllib.request"),
+    ("runs/tracking.py", "mlflow"),  # for `train --mlflow`
+    ("runs/tracking.py", "wandb"),  # for `train --wandb`
     ("training/distributed/heartbeat.py", "socket"),  # the name of this machine
     ("training/distributed/processes.py", "torch.distributed"),  # between torchrun's processes
     ("serving/access.py", "socket"),  # the socket of the service

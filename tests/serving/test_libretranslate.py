@@ -169,6 +169,15 @@ def test_parameters_may_be_in_a_query_a_form_or_json(app: FastAPI, best: str) ->
     assert ask(app, "POST", "/translate", content=content, headers=kind).json() == expected
 
 
+def test_a_form_may_have_letters_that_are_not_encoded(tiny_run: Path) -> None:
+    """As `curl -d` sends them."""
+    served, _ = scripted(tiny_run)  # its engine returns the source
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    content = "q=Ein Hund läuft%2C 犬.&source=en&target=de".encode()
+    answer = ask(create_app([served]), "POST", "/translate", content=content, headers=headers)
+    assert answer.json() == {"translatedText": "Ein Hund läuft, 犬."}
+
+
 def test_a_multipart_form_keeps_its_text_exactly(tiny_run: Path) -> None:
     served, _ = scripted(tiny_run)  # its engine returns the source
     app = create_app([served])

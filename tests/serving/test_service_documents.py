@@ -15,6 +15,7 @@ import pytest
 from fastapi import FastAPI
 
 from serving import KEY, PATIENCE, QUICK, ask, bearer, error, listening, scripted, until
+from transduce.documents import DocumentOptions
 from transduce.documents.formats import FORMATS, read_document
 from transduce.glossary import Glossary
 from transduce.serving import documents
@@ -22,6 +23,8 @@ from transduce.serving.access import Access
 from transduce.serving.app import create_app
 from transduce.serving.limits import Limits
 from transduce.serving.models import ServedModel
+from transduce.serving.schemas import Remark
+from transduce.translation.translation import Candidate, PlacedSpan, Translation
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TEXT = ("story.txt", b"a dog.\na bird.\n")
@@ -158,6 +161,21 @@ def test_terms_flags_and_kept_words_apply_to_documents(app: FastAPI) -> None:
     assert (answer["texts"], answer["model"]) == (2, "tiny")
     _, by_name = both(app, file, glossary="animals")
     assert b"Dackel" in by_name.content
+
+
+def test_texts_with_doubtful_spans_are_remarks() -> None:
+    options = DocumentOptions(languages=("en", "de"))
+    document = read_document(b"%s has %d\nok {a}\n", "a.txt", FORMATS["text"], options)
+    moved = PlacedSpan("%s", "reordered"), PlacedSpan("%d", "reordered")
+    best = Candidate("b", 0.0, 0.0, ())
+    translations = [
+        Translation("a", (best,), spans=spans) for spans in (moved, (PlacedSpan("{a}", "aligned"),))
+    ]
+    download: Any = None
+    (remark,) = documents.Translated(download, document, translations).remarks()
+    assert remark["where"] == "line 1"
+    assert remark["spans"] == [{"text": text, "placed": "reordered"} for text in ("%s", "%d")]
+    assert Remark(**remark).spans
 
 
 def spoiled_docx(**parts: bytes) -> bytes:

@@ -16,7 +16,7 @@ from transduce.config import ModelConfig
 from transduce.errors import BadInput
 from transduce.markup import Inline, SpanRules, Tag
 from transduce.markup.placing import has_each_once
-from transduce.markup.protected import protect
+from transduce.markup.protected import protect, restore
 from transduce.translation.finishing import _joined
 from transduce.translation.model_input import Mode, model_input
 from transduce.translation.segments import Finished, SegmentedText, Sentence
@@ -54,8 +54,20 @@ def test_every_span_is_kept_once(sentinels: bool, parts: list[str], split: bool)
         [text], keep=True, split=split, nbest=2, beam=2, extra=5
     )
     for candidate in translation.candidates:
-        assert spans_of(candidate.text) >= spans_of(text)
+        assert all(candidate.text.count(span) >= n for span, n in spans_of(text).items())
     assert Counter(span.text for span in translation.spans) == spans_of(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["12.5 kg", "3.14", "--", "12:30", "€ 5.00", "1. 2. 3!", "♪ ♪", "{price}: 100 km/h"]
+)
+def test_a_text_without_words_is_copied(text: str) -> None:
+    for translator in translators.values():
+        content: Inline = (" ", Tag("single", 1), BOLD, text, END)
+        line, marked = translator.translate([text, content])
+        assert line.text == text
+        assert marked.content == content
+        assert translator.translate([text], keep=False)[0].text != text
 
 
 def test_a_document_text_keeps_its_tags() -> None:
@@ -172,6 +184,22 @@ def test_sentences_without_a_space_between_them_are_joined() -> None:
     other = Sentence("", 10, text.text[10:], 0, [], finished=[Finished("cd", (), (0,))])
     target, links = _joined(SegmentedText(content, text, [sentence, other]), 0, "")
     assert (target, links) == ("abcd", [0])
+
+
+def test_an_address_does_not_touch_the_next_sentence() -> None:
+    """A line break between two sentences separates them; an address does not."""
+    for source, expected in [
+        ("见http://x.org。谢谢", "ab http://x.org cd"),
+        ("见<br>谢", "ab<br>cd"),
+    ]:
+        text = protect(source, SpanRules())
+        first = Sentence("", 0, text.text[:2], 0, [], finished=[Finished(f"ab {text.text[1]}", ())])
+        if "<br>" in source:
+            first.finished = [Finished(f"ab{text.text[1]}", ())]
+        second = Sentence("", len(text.text) - 1, text.text[-1], 0, [])
+        second.finished = [Finished("cd", ())]
+        target, _ = _joined(SegmentedText(source, text, [first, second]), 0, " ")
+        assert restore(target, text.spans) == expected
 
 
 def test_thousands_of_tags_are_aligned_fast() -> None:

@@ -19,10 +19,21 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import transduce
 from transduce.cli.lines import Form, Input
 from transduce.cli.remarks import Remarks
-from transduce.errors import BadInput
+from transduce.errors import BadInput, BadRun
 from transduce.runs.folder import RunConfig
-from transduce.system.files import read_json, remove_folder, sha256, sync, write_json
-from transduce.system.locks import locked
+from transduce.settings.types import dataclass_from_json
+from transduce.system.files import (
+    OWN_NAME,
+    read_json,
+    remove_folder,
+    remove_leftovers,
+    require_regular,
+    sha256,
+    sync,
+    write_json,
+)
+from transduce.system.formatting import pluralize
+from transduce.system.locks import LOCK, locked
 from transduce.system.progress import Progress
 from transduce.text.reading import read_lines
 from transduce.translation.streaming import read_blocks
@@ -33,7 +44,6 @@ if TYPE_CHECKING:
 
 SUFFIX = ".partial"
 OUTPUT, RECORD = "output", "progress.json"
-CONTENTS = ("glossary", "keep_list", "memory")  # options that name files
 
 # How launchers tell a process its number, the first number, and the number of processes.
 LAUNCHERS = (
@@ -110,27 +120,22 @@ class Record:
     checksum: int = 0  # of the lines of the input
 
 
-def identify(run: Path, translator: Translator, **options: Any) -> dict[str, Any]:
-    """Return what two calls must have in common to write one output."""
-    runs = [run, *map(Path, options.get("others") or ())]
-    hashes = [RunConfig.load(each).hashes.get("model.safetensors") for each in runs]
-    contents = {
-        f"content of {path}": sha256(Path(path))
-        for name in CONTENTS
-        for path in _listed(options.get(name))
-        if Path(path).is_file()  # not a pipe
-    }
+def identify(
+    runs: Sequence[Path], translator: Translator, files: Iterable[str | None], **options: Any
+) -> dict[str, Any]:
+    """Return what two calls must have in common to write one output.
+
+    `files` are those that the options name: their content must be the same, too.
+    """
+    hashes = [RunConfig.load(run).hashes.get("model.safetensors", ()) for run in runs]
     return {
         "transduce": transduce.__version__,
-        "weights": [name for each in hashes for name in each or (translator.weights,)],
+        "weights": [translator.weights, *map(list, hashes)],
         "engine": translator.engine.name,
+        "search": repr(translator.config.search),
+        **{f"content of {name}": sha256(Path(name)) for name in files if name is not None},
         **{name: repr(value) for name, value in sorted(options.items())},
-        **contents,
     }
-
-
-def _listed(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else value or []
 
 
 def translate_files(
@@ -146,41 +151,64 @@ def translate_files(
     **options: Any,
 ) -> None:
     """Translate a shard of each file; continue outputs that were begun before."""
-    batch = translator.engine.batch if batch is None else batch
+    options["batch"] = translator.engine.batch if batch is None else batch
     for source, path in zip(sources, paths, strict=True):
-        wanted = shard.lines(source.count or 0)
-        folder = path.with_name(path.name + SUFFIX)
-        if path.exists():  # `check` counted its lines
+        folder = partial_folder(path)
+        if path.exists() and not folder.exists():  # `check` counted its lines
             progress.say(f"{path} is complete")
-            if folder.exists():  # killed before it could be deleted
-                remove_folder(folder)
             continue
-        own = identity | {"lines": [wanted.start, wanted.stop], "batch": batch}
         _refuse_foreign(folder)
-        lines = cast("Generator[str]", read_lines(source.argument, as_text=source.as_text))
-        with locked(folder), contextlib.closing(lines):
-            partial = _Partial(folder, own)
-            texts = itertools.islice(lines, wanted.start, wanted.stop)
-            partial.skip(texts, source.name)
-            if partial.record.lines:
-                progress.say(f"continuing {path} after {partial.record.lines:,} lines")
-            first = wanted.start + partial.record.lines
-            remarks = Remarks("line")
-            with progress.track("translating", wanted.stop - first, "lines") as advance:
-                for block in read_blocks(texts, WINDOW * batch, lambda: True):
-                    translated = translator.stream(
-                        block, batch=batch, first=first, advance=advance, **options
-                    )
-                    output: list[str] = []
-                    for number, translation in enumerate(translated, start=first + 1):
-                        remarks.add(translation)
-                        output += (f"{line}\n" for line in form(number, translation))
-                    partial.append(block, "".join(output).encode())
-                    first += len(block)
-            partial.finish(path)
-        remove_folder(folder)
-        progress.say(f"wrote {path}")
-        remarks.report(progress)
+        with locked(folder):
+            if path.exists():  # killed, or another process: the folder was not deleted yet
+                progress.say(f"{path} is complete")
+            else:
+                lines = shard.lines(source.count or 0)
+                own = identity | {"lines": [lines.start, lines.stop], "batch": options["batch"]}
+                partial = _Partial(folder, own)
+                _translate_file(translator, source, partial, lines, form, progress, **options)
+                partial.finish(path)
+                progress.say(f"wrote {path}")
+        with contextlib.suppress(FileNotFoundError):  # another process has deleted it
+            remove_folder(folder)
+
+
+def _translate_file(
+    translator: Translator,
+    source: Input,
+    partial: "_Partial",
+    lines: range,
+    form: Form,
+    progress: Progress,
+    *,
+    batch: int,
+    **options: Any,
+) -> None:
+    """Translate the lines of a file that an output lacks."""
+    remarks = Remarks("line", translator.config.model.max_len, split=options["split"])
+    every = cast("Generator[str]", read_lines(source.argument, as_text=source.as_text))
+    with contextlib.closing(every):
+        texts = itertools.islice(every, lines.start, lines.stop)
+        partial.skip(texts, source.name)
+        if partial.record.lines:
+            progress.say(f"continuing after {partial.record.lines:,} lines of {source.name}")
+        first = lines.start + partial.record.lines
+        with progress.track("translating", lines.stop - first, "lines") as advance:
+            for block in read_blocks(texts, WINDOW * batch, lambda: True):
+                translated = translator.stream(
+                    block, batch=batch, first=first, advance=advance, **options
+                )
+                output: list[str] = []
+                for number, translation in enumerate(translated, start=first + 1):
+                    remarks.add(translation)
+                    output += (f"{line}\n" for line in form(number, translation))
+                partial.append(block, "".join(output).encode())
+                first += len(block)
+    remarks.report(progress)
+
+
+def partial_folder(path: Path) -> Path:
+    """Return the folder of an output that is not complete."""
+    return path.with_name(path.name + SUFFIX)
 
 
 class _Partial:
@@ -191,16 +219,25 @@ class _Partial:
 
     def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
         self.folder = folder
-        self.record = Record("transduce", identity)
+        remove_leftovers(folder)
         if (folder / RECORD).exists():
-            self.record = Record(**read_json(folder / RECORD))
+            self.record = _read_record(folder)
             if changed := _changed(self.record.identity, identity):
                 raise BadInput(
                     f"{folder} was begun with {changed}: repeat that command, or delete the folder"
                 )
-        (folder / OUTPUT).touch()
-        os.truncate(folder / OUTPUT, self.record.bytes)
-        self._save()
+        else:
+            self.record = Record("transduce", identity)
+            self._save()
+        output = folder / OUTPUT
+        size = output.stat().st_size if output.exists() else 0
+        if size < self.record.bytes:
+            raise BadInput(
+                f"{output} has {size:,} bytes, expected {self.record.bytes:,}: delete {folder} to "
+                "begin again"
+            )
+        output.touch()
+        os.truncate(output, self.record.bytes)
 
     def skip(self, texts: Iterator[str], name: str) -> None:
         """Read the lines that are translated; refuse others than those."""
@@ -233,13 +270,28 @@ class _Partial:
         write_json(self.folder / RECORD, asdict(self.record))
 
 
+def _read_record(folder: Path) -> Record:
+    try:
+        return dataclass_from_json(Record, read_json(folder / RECORD))
+    except (BadRun, TypeError) as error:
+        raise BadInput(
+            f"{folder} cannot be continued: delete the folder to begin again ({error})"
+        ) from None
+
+
 def _refuse_foreign(folder: Path) -> None:
     """Refuse a folder of the same name that is not ours."""
-    if not folder.exists():
+    if not os.path.lexists(folder):
         return
-    names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-    ours = RECORD in names and read_json(folder / RECORD).get("made_by") == "transduce"
-    if not (ours or (folder.is_dir() and names <= {".lock"})):
+    names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else {folder.name}
+    if RECORD in names:
+        try:
+            ours = read_json(folder / RECORD).get("made_by") == "transduce"
+        except BadRun:
+            ours = False
+    else:  # it may have been killed before it wrote the record
+        ours = all(name == LOCK or OWN_NAME.fullmatch(name) for name in names)
+    if not ours:
         raise BadInput(f"{folder} exists and was not made by --resume: move it away")
 
 
@@ -257,9 +309,17 @@ def _short(value: Any) -> str:
 
 
 def check(
-    sources: Sequence[Input], paths: Sequence[Path | None], shard: Shard, *, overwrite: bool
+    sources: Sequence[Input],
+    paths: Sequence[Path | None],
+    shard: Shard,
+    *,
+    overwrite: bool,
+    nbest: int | None,
 ) -> list[Path]:
-    """Return the files to write; refuse inputs that cannot be read twice, and foreign outputs."""
+    """Return the files to write; refuse inputs that cannot be read twice, and foreign outputs.
+
+    A complete output has one line for each line of the input, or up to `nbest`.
+    """
     if overwrite:
         raise BadInput("--resume replaces no files: leave out --overwrite")
     checked = []
@@ -267,15 +327,20 @@ def check(
         if path is None:
             raise BadInput("--shard and --resume write files: name one with --out")
         if source.count is None or source.is_text:
-            raise BadInput(f"--shard and --resume read files: {source.name} is no file")
-        own = shard.path(path)
-        _refuse_foreign(own.with_name(own.name + SUFFIX))
-        wanted = len(shard.lines(source.count))
-        if own.exists() and (found := _count_lines(own)) < wanted:
             raise BadInput(
-                f"{own} exists and has {found:,} lines, but {wanted:,} are to be translated: "
-                "choose another name"
+                f"--shard and --resume read files again: {source.name} cannot be read twice, "
+                "write it to a file first"
             )
+        own = shard.path(path)
+        _refuse_foreign(partial_folder(own))
+        wanted = len(shard.lines(source.count))
+        if own.exists():
+            lines = _count_lines(require_regular(own))
+            if not wanted <= lines <= wanted * (nbest or 1):
+                raise BadInput(
+                    f"{own} exists and has {pluralize(lines, 'line')}, but {wanted:,} are to be "
+                    "translated: choose another name"
+                )
         checked.append(own)
     return checked
 

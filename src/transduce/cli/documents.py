@@ -141,6 +141,8 @@ def translate(
 
     shard = Shard.parse(writing.shard or "1/1")
     resume = writing.resume or writing.shard is not None
+    if resume and writing.out in (None, STDIN):
+        raise BadInput("--shard and --resume write files: name one with --out")
     document_options = choices.options(languages)
     planned = plan(
         [Path(argument) for argument in arguments],
@@ -156,7 +158,7 @@ def translate(
             progress.say(f"{pluralize(done, 'document')} translated already")
         planned.jobs = waiting
     translator = load()
-    remarks = Remarks("text")
+    remarks = Remarks("text", translator.config.model.max_len, split=options["split"])
 
     def translate_texts(contents: Iterable[Inline]) -> Iterator[Inline]:
         texts = list(contents)

@@ -64,11 +64,7 @@ def _rows(facts: dict[str, Any]) -> dict[str, str]:
         "vocabulary": vocabulary,
         **({"corpora": f"weights {weights}"} if weights else {}),
         "training": _training(facts),
-        "validation": ", ".join(
-            f"{name.removeprefix('valid_')} {value:,.3f}" if name != "step" else f"step {value:,}"
-            for name, value in (facts["validation"] or {}).items()
-        )
-        or "none",
+        **_validation(facts["validation"] or {}),
         "started from": start,
         "weights": facts["weights"],
         "checkpoints": ", ".join(f"{step:,}" for step in facts["checkpoints"]) or "none",
@@ -83,6 +79,16 @@ def _departures(model: dict[str, Any]) -> dict[str, Any]:
     names = ("positions", "attention", "neighbourhood", "pre_norm", "norm", "gated", "qk_norm")
     paper = ModelConfig()
     return {name: model[name] for name in names if model[name] != getattr(paper, name)}
+
+
+def _validation(values: dict[str, Any]) -> dict[str, str]:
+    """Describe the last validation, and in a line each those of its corpora or languages."""
+    rows: dict[str, list[str]] = {"validation": []}
+    for name, value in values.items():
+        measure, _, part = name.removeprefix("valid_").partition("/")
+        shown = f"step {value:,}" if name == "step" else f"{measure} {value:,.3f}"
+        rows.setdefault(f"  {part}" if part else "validation", []).append(shown)
+    return {name: ", ".join(shown) or "none" for name, shown in rows.items()}
 
 
 def _training(facts: dict[str, Any]) -> str:

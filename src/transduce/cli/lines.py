@@ -142,24 +142,17 @@ def translate_lines(
 ) -> Iterator[Translation]:
     """Translate the lines of an input as they arrive, with their prefixes."""
     lines, ready = source.lines()
-    remarks, cut = Remarks("line"), 0
+    longest = translator.config.model.max_len
+    remarks = Remarks("line", longest, split=options.get("split", True))
     shown = progress if bar else Silent()
     with shown.track("translating", source.count, "lines") as advance:
         for translation in translator.stream(
             lines, prefixes=prefixes, ready=ready, advance=advance, **options
         ):
-            cut += translation.cut
             remarks.add(translation)
             yield translation
     if isinstance(prefixes, _Prefixes):
         prefixes.end()
-    if cut:
-        progress.say(
-            f"{cut:,} line{' was' if cut == 1 else 's were'} longer than the model's "
-            f"{translator.config.model.max_len:,} subwords: cut, translated in parts and joined"
-            + ("" if options.get("split") else "; without --no-split, sentences are kept together")
-        )
-
     remarks.report(progress)
 
 

@@ -1,4 +1,4 @@
-"""What `transduce translate` says at the end about spans, terms and doubtful translations."""
+"""What `transduce translate` says at the end: cut lines, spans, terms, doubtful translations."""
 
 from collections import Counter
 
@@ -9,7 +9,7 @@ from transduce.translation.translation import Translation
 SHOWN = 3  # examples of each
 REMARKS = {
     "aligned": "with spans that the model did not copy, placed by word alignment",
-    "changed": "with spans that are repeated, or joined with a letter or digit",
+    "changed": "with spans that are repeated, in another order, or joined with a letter or digit",
     "lost": "without the translation of a term",
     "flagged": "flagged by the guard",
 }
@@ -18,18 +18,20 @@ REMARKS = {
 class Remarks:
     """Counts the translations that are worth a look, with a few examples."""
 
-    def __init__(self, unit: str) -> None:
-        """Count lines or texts."""
-        self.unit = unit
+    def __init__(self, unit: str, longest: int, *, split: bool) -> None:
+        """Count lines or texts; `longest` is the number of subwords that the model reads."""
+        self.unit, self.longest, self.split = unit, longest, split
+        self.cut = 0
         self.counts = Counter[str]()
         self.remembered = 0
         self.examples: dict[str, list[str]] = {name: [] for name in REMARKS}
 
     def add(self, translation: Translation) -> None:
         """Count a translation."""
+        self.cut += translation.cut
         self.remembered += bool(translation.memory)
         aligned = [span.text for span in translation.spans if span.placed == "aligned"]
-        changed = [s.text for s in translation.spans if s.placed in ("repeated", "joined")]
+        changed = [span.text for span in translation.spans if span.is_doubtful]
         lost = [f"{term.source} = {term.target}" for term in translation.terms if not term.found]
         flags = [f"{flag.kind}, {flag.detail}" for flag in translation.flags]
         for name, details in zip(REMARKS, (aligned, changed, lost, flags), strict=True):
@@ -40,6 +42,12 @@ class Remarks:
 
     def report(self, progress: Progress) -> None:
         """Print the counts, each with its first examples."""
+        if self.cut:
+            progress.say(
+                f"{pluralize(self.cut, self.unit)} {'was' if self.cut == 1 else 'were'} longer "
+                f"than the model's {self.longest:,} subwords: cut, translated in parts and joined"
+                + ("" if self.split else "; without --no-split, sentences are kept together")
+            )
         if self.remembered:
             progress.say(f"{pluralize(self.remembered, self.unit)} translated with the memory")
         for name, remark in REMARKS.items():

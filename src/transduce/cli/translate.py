@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -246,8 +246,8 @@ def translate(
     if are_documents:
         documents.translate(direction, arguments, document, writing, load, progress, **options)
     elif writing.resume or writing.shard is not None:
-        groups = (reading, writing, languages, checks, search, sampling)
-        _translate_in_bulk(run, direction, arguments, groups, load, progress, **options)
+        groups = (reading, writing, checks, languages, search, sampling)
+        _translate_in_bulk(runs, direction, arguments, groups, load, progress, **options)
     else:
         _translate_lines(direction, arguments, reading, writing, load, progress, **options)
 
@@ -281,41 +281,39 @@ def _translate_lines(
 
 
 def _translate_in_bulk(
-    run: Path,
+    runs: Sequence[Path],
     direction: tuple[str, str],
     arguments: list[str],
-    groups: "tuple[InputOptions, OutputOptions, *tuple[DataclassInstance, ...]]",
+    groups: "tuple[InputOptions, OutputOptions, TextOptions, *tuple[DataclassInstance, ...]]",
     load: Callable[[], "Translator"],
     progress: Progress,
     **options: Any,
 ) -> None:
     from transduce.cli import bulk, lines, outputs
 
-    reading, writing, *_ = groups
+    reading, writing, checks, *_ = groups
     if reading.prefixes is not None or reading.given is not None:
         raise BadInput("--shard and --resume exclude --prefixes and --given")
     shard = bulk.Shard.parse(writing.shard or "1/1")
     with _offering_as_text():
         texts = lines.Texts.read(arguments, None, None, as_text=reading.as_text)
         paths = outputs.output_paths(writing.out, texts.sources, direction, overwrite=True)
-        files = bulk.check(texts.sources, paths, shard, overwrite=writing.overwrite)
+        files = bulk.check(
+            texts.sources, paths, shard, overwrite=writing.overwrite, nbest=writing.nbest
+        )
         translator = load()
         form = lines.form(nbest=writing.nbest is not None, given=False, json=writing.json)
         given = {k: v for group in groups for k, v in dataclasses.asdict(group).items()}
         for name in ("out", "overwrite", "resume", "shard"):  # may differ
             del given[name]
-        identity = bulk.identify(run, translator, **given)
+        given["split"] = options["split"]  # the default depends on what is installed
+        named = (checks.keep_list, checks.glossary, *(checks.memory or ()))
+        identity = bulk.identify(runs, translator, named, **given)
         prefixes = None if reading.prefix is None else itertools.repeat(reading.prefix)
         options |= {"align": writing.align, "prefixes": prefixes}
         batch = options.pop("batch")
         bulk.translate_files(
-            translator,
-            texts.sources,
-            files,
-            shard,
-            form,
-            progress,
-            identity,
+            *(translator, texts.sources, files, shard, form, progress, identity),
             batch=batch,
             **options,
         )

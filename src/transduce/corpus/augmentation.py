@@ -27,6 +27,7 @@ from transduce.corpus.scanning import ScannedText
 from transduce.errors import BadSetting
 from transduce.glossary.extraction import TermPair, extract_terms
 from transduce.markup import find_spans
+from transduce.markup.spans import is_inside_word
 from transduce.subwords import SENTINELS, Codec, mark
 from transduce.system.progress import Progress
 
@@ -133,7 +134,8 @@ def _protected(pair: Pair) -> Iterator[tuple[Range, Range]]:
             continue
         begin = target.index(text)
         place = begin, begin + len(text)
-        if _stands_alone(target, place) and not _overlaps(place, taken):
+        alone = not any(is_inside_word(target, position) for position in place)
+        if alone and not _overlaps(place, taken):
             taken.append(place)
             yield (span.start, span.end), place
 
@@ -154,13 +156,6 @@ def _words(pair: Pair, protected: Sequence[tuple[Range, Range]]) -> Iterator[tup
         )
     sources, targets = places
     yield from ((place, targets[word]) for word, place in sources.items() if word in targets)
-
-
-def _stands_alone(text: str, place: Range) -> bool:
-    """Return whether a place does not begin or end within a word."""
-    begin, end = place
-    before, after = text[max(0, begin - 1) : begin + 1], text[end - 1 : end + 1]
-    return not any(len(two) == 2 and WORD.fullmatch(two) for two in (before, after))
 
 
 def _overlaps(place: Range, others: Iterable[Range]) -> bool:

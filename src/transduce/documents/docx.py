@@ -71,7 +71,7 @@ class Docx(Document):
             skipped.update(
                 what for name, what in UNTRANSLATED_PARTS.items() if re.fullmatch(name, part)
             )
-        self.left_alone = [f"{count:,} {what}" for what, count in skipped.items()]
+        self.left_alone = [f"{count:,} {what}" for what, count in skipped.items() if count > 0]
 
     def to_bytes(self) -> bytes:
         """Return the file with the translations; other parts stay as they are."""
@@ -107,6 +107,10 @@ class Docx(Document):
             elif name == "fldChar":
                 begins = any(value == "begin" for value in element.attrib.values())
                 skipped.update(["field(s)"] if begins else [])
+            elif name == "instrText" and (element.text or "").strip().upper().startswith(
+                "HYPERLINK"
+            ):
+                skipped["field(s)"] -= 1  # its text is translated
             elif isinstance(element.tag, str) and element.tag.endswith("}oMath"):
                 skipped["formula(s)"] += 1
 

@@ -35,7 +35,7 @@ AROUND = _names("hyperlink ins moveTo smartTag customXml dir bdo sdt")
 PROPERTIES = _names("pPr rPr smartTagPr customXmlPr sdtPr sdtEndPr")
 FIXED_CONTROLS = _names("dataBinding date dropDownList comboBox picture checkbox docPartList")
 NOISE = frozenset(("lang", "noProof"))  # run properties that do not show
-DROPPED = frozenset(("proofErr", "lastRenderedPageBreak"))  # Word computes them anew
+DROPPED = frozenset(("proofErr", "lastRenderedPageBreak"))  # Word computes them again
 HYPHENS = {"noBreakHyphen": "\N{NON-BREAKING HYPHEN}", "softHyphen": "\N{SOFT HYPHEN}"}
 HYPHEN = re.compile(f"([{''.join(HYPHENS.values())}])")
 # Single tags that stay outside a unit if they are at its ends.

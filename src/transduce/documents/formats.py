@@ -79,12 +79,13 @@ def find_format(name: str, head: bytes, given: str | None = None) -> DocumentFor
     None means that nothing is known, so it may be plain text. Other formats are refused.
     """
     if given is not None:
-        if given not in FORMATS:
+        named = BY_SUFFIX | FORMATS
+        if given not in named:
             raise BadInput(
                 f"there is no format {given!r}: expected {', '.join(FORMATS)}."
-                + did_you_mean(given, FORMATS)
+                + did_you_mean(given, named)
             )
-        return FORMATS[given]
+        return named[given]
     suffix = PurePath(name).suffix.removeprefix(".").lower()
     if suffix in BY_SUFFIX:
         return BY_SUFFIX[suffix]

@@ -6,7 +6,7 @@ stay as they are if they are blocks. Some attributes that readers see are units,
 placeholder, aria-label, the labels of buttons, and the description and keywords of a page.
 
 Broken HTML is not repaired. All positions of the source are kept, and only units whose target
-differs from the source are written anew.
+differs from the source are written again.
 """
 
 import html
@@ -37,7 +37,7 @@ BUTTONS = ("submit", "button", "reset")
 MAX_SEARCH = 500  # open elements: deeper nesting is not made by people
 SPACE = re.compile(r"[ \t\n\r\f]+")
 LEADING = re.compile(r"(?:\s++|&nbsp;|&#160;|&#xA0;)*+", re.IGNORECASE)
-UNSEEN = re.compile(r"<(?:[!?]|(?:script|style)[\s/>])", re.IGNORECASE)
+UNSEEN = re.compile(r"<(?:[!?]|%(?![=-])|(?:script|style)[\s/>])", re.IGNORECASE)
 TRAILING_ENTITY = re.compile(r"(?:&nbsp;|&#160;|&#xA0;)\Z", re.IGNORECASE)
 
 

@@ -31,6 +31,10 @@ NOT_FOR_TEXT = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "utf
 def decode(data: bytes) -> tuple[str, str]:
     """Return the text, with its byte order mark, and its encoding."""
     encoding = _encoding(data)
+    if b"\0" in data and not encoding.startswith(("utf-16", "utf-32")):
+        raise BadInput(
+            "the HTML document has NUL bytes: save it as UTF-8; UTF-16 needs a byte-order mark"
+        )
     try:
         return data.decode(encoding), encoding
     except UnicodeError as error:

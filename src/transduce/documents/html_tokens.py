@@ -17,6 +17,9 @@ SPACE = re.compile(r"[\s/]*")
 ATTRIBUTE = re.compile(r"[^\s/>][^\s/>=]*")
 EQUALS = re.compile(r"\s*=\s*")
 UNQUOTED = re.compile(r"[^\s>]*")
+LONGEST_CODE = (
+    2_000  # characters of <% … %>, which is code of a template, but text for the standard
+)
 COMMENT_END = re.compile(r"--!?>")
 
 
@@ -73,6 +76,8 @@ def _markup(source: str, begin: int) -> Token | None:
     following = source[begin + 1 : begin + 2]
     if following in ("!", "?"):
         return Token("other", begin, _declaration_end(source, begin))
+    if following == "%" and source.find("%>", begin, begin + LONGEST_CODE) >= 0:
+        return Token("other", begin, _after(source, "%>", begin))
     name_at = begin + 2 if following == "/" else begin + 1
     name = TAG_NAME.match(source, name_at)
     if name is not None:

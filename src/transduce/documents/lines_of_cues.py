@@ -5,7 +5,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from transduce.markup import Inline, Tag, inline_text
+from transduce.markup import Inline, Tag, find_spans, inline_text
+from transduce.markup.spans import is_inside_word
 
 
 def width_of(text: str) -> int:
@@ -25,15 +26,10 @@ def wrap(content: Inline, width: int) -> list[Inline]:
     if width_of(text) <= width:
         return [content]
     begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
-    breaks = [position for position in range(begin, end) if text[position] == " "]
+    breaks = [position for position in _spaces(text) if begin <= position < end]
     gap = 1
     if not breaks and _is_wide(text):
-        gap = 0
-        breaks = [
-            position
-            for position in range(1, len(text))
-            if unicodedata.category(text[position])[0] == "L"  # no line begins with a mark
-        ]
+        gap, breaks = 0, _starts(text)
     if not breaks:
         return [content]
     left = [0, *itertools.accumulate(width_of(letter) for letter in text)]
@@ -49,10 +45,15 @@ def divide(content: Inline, lengths: Sequence[int]) -> list[Inline]:
     if len(lengths) == 1:
         return [content]
     text = inline_text(content)
-    words = text.split()
+    ends_of_words = [*_spaces(text), len(text)]
+    words = [text[i:j].strip() for i, j in itertools.pairwise([0, *ends_of_words])]
+    words = [word for word in words if word]
     joint = " "
     if len(words) < len(lengths):
-        words, joint = (list(text), "") if len(words) == 1 and _is_wide(text) else ([], "")
+        is_wide = len(words) == 1 and _is_wide(text)
+        starts = [0, *_starts(text), len(text)]
+        words = [text[i:j] for i, j in itertools.pairwise(starts)] if is_wide else []
+        joint = ""
     if len(words) < len(lengths):
         return [content] * len(lengths)
     ends = [*itertools.accumulate(len(word) + len(joint) for word in words)]
@@ -64,6 +65,32 @@ def divide(content: Inline, lengths: Sequence[int]) -> list[Inline]:
         cuts.append(min(allowed, key=lambda count: abs(ends[count - 1] - goal)))
     cuts.append(len(words))
     return [(joint.join(words[begin:end]),) for begin, end in itertools.pairwise(cuts)]
+
+
+def _spaces(text: str) -> list[int]:
+    """Return the white space at which a text may be divided: not inside of 5 km."""
+    inside = _inside_spans(text)
+    return [
+        place
+        for place, letter in enumerate(text)
+        if letter.isspace() and letter != "\xa0" and place not in inside
+    ]
+
+
+def _starts(text: str) -> list[int]:
+    """Return where a text without spaces may be divided: no line begins with a mark."""
+    inside = _inside_spans(text)
+    return [
+        place
+        for place in range(1, len(text))
+        if unicodedata.category(text[place])[0] == "L"
+        and place not in inside
+        and not is_inside_word(text, place)
+    ]
+
+
+def _inside_spans(text: str) -> set[int]:
+    return {place for span in find_spans(text) for place in range(span.start + 1, span.end)}
 
 
 def _is_wide(text: str) -> bool:

@@ -15,19 +15,26 @@ from transduce.documents.textfile import (
     BYTE_ORDER_MARK,
     TextDocument,
     decode,
-    has_words,
     line_end,
     renumber,
     target_of,
     trim,
 )
 from transduce.errors import BadInput
-from transduce.markup import Inline, Tag, inline_text
+from transduce.markup import Inline, Tag, has_words, inline_text
 from transduce.system.formatting import pluralize
 
 FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\r?\n(?s:.*?)^\1[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
 # Marks at the beginning of a block that are text for CommonMark: footnotes, tasks, alerts.
 MARKS = re.compile(r"\[\^[^\]\s]{1,100}\]:\s*|\[[ xX]\]\s+|\[![A-Za-z]+\]\s*")
+# Lines of extensions, which are lines of a paragraph for CommonMark: containers, admonitions,
+# templates, and the definition of a term. What follows a definition's mark is text.
+LINE_MARK = re.compile(
+    r":{3,}.*|(?:!!!|\?\?\?\+?)[ \t].*|\{%.*%\}[ \t]*$|\{\{[<%].*[>%]\}\}[ \t]*$|\{:.*\}[ \t]*$|"
+    r"\[TOC\][ \t]*$|(?P<definition>:[ \t]+)"
+)
+ATTRIBUTES = re.compile(r"(?<=\S)[ \t]+\{[#.:][^{}\n]*\}[ \t]*\Z")  # of a heading
+FORMULA = re.compile(r"\$\$(?!.*\$\$[ \t]*\S)")
 LONGEST = 20_000  # characters of a block; markdown-it takes quadratic time for some
 Place = Callable[[int], int]  # from a position in a block's content to that in the file
 
@@ -75,9 +82,38 @@ def read(data: bytes, options: DocumentOptions) -> Document:
             continue
         where = f"line {offset + block.map[0] + 1:,}"
         block_of = _Block(document, parser, env, kinds.removesuffix("_open"), end_of_line, where)
-        block_of.add(block.content, place, lines, block.map[0])
+        for begin, end in _texts(block.content, kinds):
+            number = block.map[0] + block.content.count("\n", 0, begin)
+            block_of.add(block.content[begin:end], _shifted(place, begin), lines, number)
     _describe(document, blocks, lost, long)
     return document
+
+
+def _texts(content: str, kind: str) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a block that are text: all of it, unless extensions divide it."""
+    if kind != "paragraph_open":
+        attributes = ATTRIBUTES.search(content)
+        yield 0, attributes.start() if attributes else len(content)
+        return
+    begin, position, in_formula = 0, 0, False
+    for line in re.findall(r"[^\n]*\n|[^\n]+", content):
+        mark = LINE_MARK.match(line)
+        is_formula = FORMULA.match(line) is not None
+        if mark or is_formula or in_formula:
+            if content[begin:position].strip():
+                yield begin, position - 1
+            definition = mark is not None and not in_formula and mark["definition"]
+            begin = position + (len(definition) if definition else len(line))
+            begin += len(content[begin:]) - len(content[begin:].lstrip(" \t"))
+        if in_formula or is_formula:
+            in_formula ^= line.count("$$") % 2 == 1
+        position += len(line)
+    if content[begin:].strip():
+        yield begin, len(content)
+
+
+def _shifted(place: Place, by: int) -> Place:
+    return lambda position: place(position + by)
 
 
 def _describe(document: Document, blocks: list[Any], lost: int, long: int) -> None:

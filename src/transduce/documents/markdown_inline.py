@@ -10,8 +10,8 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
 from transduce.documents.base import Unit
-from transduce.documents.textfile import RawTag, has_words, one_line, pair_tags, target_of
-from transduce.markup import Inline, Tag, inline_text
+from transduce.documents.textfile import RawTag, one_line, pair_tags, target_of
+from transduce.markup import Inline, Tag, has_words, inline_text
 
 Rule = Callable[[StateInline, bool], bool]
 

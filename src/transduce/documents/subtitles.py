@@ -16,7 +16,6 @@ from transduce.documents.textfile import (
     RawTag,
     TextDocument,
     decode,
-    has_words,
     line_end,
     one_line,
     pair_tags,
@@ -25,14 +24,14 @@ from transduce.documents.textfile import (
     trim,
 )
 from transduce.errors import BadInput
-from transduce.markup import Inline, Tag, inline_text
+from transduce.markup import Inline, Tag, has_words, inline_text
 
 TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
 TIMES = re.compile(rf"[ \t]*{TIME}[ \t]*-->[ \t]*{TIME}(?:[ \t][^\n]*)?\r?\n?")
 MARKUP = re.compile(r"<(?P<close>/)?(?P<name>[A-Za-z]\w*)[^<>\n]*>|<\d[\d:.]*>|\{\\[^{}\n]*\}|[♪♫]")
 DASH = re.compile(r"[-‐‑–—](?:[ \t]+(?=\S)|(?=[^\s\d-]))")  # before a speaker's words; not -5
 VOICE = re.compile(r"<v[ .]")
-ENTITY = re.compile(r"&(?:amp|lt|gt|nbsp|lrm|rlm|#\d{1,6}|#x[\da-fA-F]{1,5});")
+ENTITY = re.compile(r"&(?:[A-Za-z]\w{1,30}|#\d{1,6}|#x[\da-fA-F]{1,5});")
 SENTENCE_END = re.compile(r"[.!?…。！？♪:;]['\"’”»)\]]*$")
 MOST_CUES, LONGEST_GAP = 4, 1.5  # of a sentence over several cues; seconds between them
 
@@ -121,20 +120,25 @@ def _blocks(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 def _speeches(text: str, *, is_web: bool) -> list[Speech]:
     """Divide a text at dashes and voices; join the lines of each speaker."""
-    groups: list[list[str]] = []
-    lines = [line.strip() for line in text.split("\n")]
-    dashes = [DASH.match(MARKUP.sub(_without_tag, line)) is not None for line in lines]
-    for line, has_dash in zip(lines, dashes, strict=True):
-        is_new = (has_dash and dashes[0]) or VOICE.match(line) is not None
-        if is_new or not groups:
-            groups.append([line])
+    groups: list[tuple[bool, list[str]]] = []  # whether it begins with a dash, its lines
+    previous, is_dialogue = "", False
+    for line in (line.strip() for line in text.split("\n")):
+        words = MARKUP.sub(_without_tag, line)
+        dash = DASH.match(words)
+        has_dash = dash is not None
+        if dash is not None:  # the first speaker may have none
+            begins = words[dash.end() : dash.end() + 1].isupper()
+            is_dialogue |= begins or not previous or SENTENCE_END.search(previous) is not None
+        if (has_dash and is_dialogue) or VOICE.match(line) or not groups:
+            groups.append((has_dash, [line]))
         else:
-            groups[-1].append(line)
+            groups[-1][1].append(line)
+        previous = words
     speeches = []
-    for group in groups:
+    for has_dash, group in groups:
         before, content, after = trim(_inline(" ".join(group), is_web=is_web))
         prefix, suffix = _raw(before, is_web=is_web), _raw(after, is_web=is_web)
-        if dashes[0] and content and isinstance(content[0], str):
+        if has_dash and content and isinstance(content[0], str):
             dash = re.match(r"[-‐‑–—][ \t]*", content[0])
             if dash is not None:
                 words = content[0][dash.end() :]

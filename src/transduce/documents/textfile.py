@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from transduce.documents.base import Document, Unit
 from transduce.errors import BadInput
-from transduce.markup import Inline, Tag, inline_text
+from transduce.markup import Inline, Tag, has_words, inline_text
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -80,11 +80,6 @@ class TextDocument(Document):
         pieces.append(self.text[position:])
         text = "".join(pieces).encode("utf-8", "replace")  # a translation may have half a surrogate
         return BYTE_ORDER_MARK * self.marked + text
-
-
-def has_words(text: str) -> bool:
-    """Return whether a text has a letter; otherwise there is nothing to translate."""
-    return any(map(str.isalpha, text))
 
 
 def target_of(unit: Unit) -> Inline:

@@ -10,9 +10,12 @@ or if its state is at least "translated". One exception: a target in an initial 
 that of the source is the copy that some tools write before translation.
 
 Inline elements are tags. Those around text (g, pc, mrk) form pairs, as do bpt and ept, bx and ex,
-sc and ec, sm and em with the same id. Text inside codes (sub) is not translated.
+sc and ec, sm and em with the same id, and START_ and CLOSE_ of Angular. Text inside codes (sub) is
+not translated.
 """
 
+import re
+from abc import abstractmethod
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
 DONE_1 = ("translated", "final", "signed-off")
 INITIAL_1 = (None, "new", "needs-translation")
 DONE_2 = ("translated", "reviewed", "final")
+# Tags of Angular's templates; the ends of START_LINK and START_LINK_1 are both CLOSE_LINK.
+ANGULAR = re.compile(r"(?:(?P<is_start>START)|CLOSE)_(?P<name>\w+?)(?:_\d+)?")
 MT_1 = {"state": "needs-review-translation", "state-qualifier": "mt-suggestion"}
 MT_2 = {"state": "initial", "subState": "transduce:mt"}
 
@@ -79,17 +84,17 @@ class Xliff(Document):
         self.read_units(root)
         self.left_alone = [f"{count:,} {what}" for what, count in self._skipped.items() if count]
 
+    @abstractmethod
     def read_units(self, root: "_Element") -> None:
         """Add all units."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write_target(self, place: "_Element", source: "_Element", content: Content) -> None:
         """Write the target of a unit, which is the middle of the content."""
-        raise NotImplementedError
 
+    @abstractmethod
     def set_languages(self) -> None:
         """Declare the target language where it is missing."""
-        raise NotImplementedError
 
     def name(self, name: str) -> str:
         """Return the full name of an element of XLIFF."""
@@ -209,6 +214,8 @@ class Xliff1(Xliff):
             return "start", (name, pair_id)
         if name in ("ept", "ex"):
             return "end", ("bx" if name == "ex" else "bpt", pair_id)
+        if name == "x" and (mark := ANGULAR.fullmatch(pair_id or "")):
+            return "start" if mark["is_start"] else "end", ("x", mark["name"])
         return SINGLE
 
 

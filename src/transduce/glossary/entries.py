@@ -2,12 +2,12 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Self, cast, get_args
 
-from transduce.errors import BadInput, did_you_mean, printable
+from transduce.errors import BadInput, UnsupportedFormat, did_you_mean, printable
 from transduce.glossary.matching import Index, find_terms, make_index
 from transduce.glossary.terms import Entry, Match, Where
 from transduce.text.reading import display_name, read_lines
@@ -44,7 +44,7 @@ class Glossary:
         checked = _Checked(name)
         characters = 0
         begun = False
-        for number, line in enumerate(read_lines(path), start=1):
+        for number, line in enumerate(_lines(path), start=1):
             characters += len(line) + 1
             if characters > MAX_CHARACTERS:
                 raise BadInput(
@@ -140,6 +140,16 @@ class _Checked:
         if len(self.entries) == MAX_ENTRIES:
             raise BadInput(f"{self.name} has more than {MAX_ENTRIES:,} entries")
         self.entries.append(Entry(source, target, entry.case, entry.where))
+
+
+def _lines(path: str | Path) -> Iterator[str]:
+    try:
+        yield from read_lines(path)
+    except UnsupportedFormat:
+        raise BadInput(
+            f"{display_name(path)} is no text with tabs: expected a source term, a tab and a "
+            "target term per line, such as in terms.tsv"
+        ) from None
 
 
 def parse_flags(column: str, where: str) -> tuple[bool, Where]:

@@ -12,6 +12,14 @@ ENDINGS = {"s": "", "es": "sxzho", "x": "u"}  # files, addresses, bateaux
 NOUN_ENDINGS = ("e", "n", "en", "es")  # of capitalised words: Dateien, Hauses
 LEAST_STEM = 3  # letters of a word that may have an ending
 
+HANGUL = re.compile("[\uac00-\ud7a3]")
+# What follows a word of Korean without a space, after at least two letters.
+PARTICLES = re.compile(
+    "들?(?:이|가|을|를|에|와|과|로|으로|나|이나|에서|에게|한테|부터|까지|처럼|보다|하고|이다|입니다)?"
+    "(?:은|는|의|도|만)?"
+)
+LEAST_BEFORE_PARTICLE = 2
+
 MAX_ENDING = 3  # letters
 SHORT = 3  # shorter words have shorter endings
 NOT_ENDINGS = ("ung", "bar", "los")  # make other words: Bild, Bildung
@@ -64,6 +72,9 @@ def fold(word: str) -> str:
 def stems(word: str) -> tuple[str, ...]:
     """Return the words, without case, of which a source word may be a form; first itself."""
     folded = fold(word)
+    if HANGUL.match(folded[-1]):
+        cuts = range(LEAST_BEFORE_PARTICLE, len(folded))
+        return (folded, *(folded[:cut] for cut in cuts if PARTICLES.fullmatch(folded, cut)))
     if len(folded) <= LEAST_STEM or not folded.isalpha():
         return (folded,)
     endings = [
@@ -84,8 +95,8 @@ def is_form(word: str, term: str) -> bool:
     """Return whether a source word is a form of a term's word.
 
     It is the same word, or the word with the ending -s, -es after s, x, z, h or o, -x after u, or
-    -ies for -y, or, if both are capitalised as German nouns are, -e, -n, -en or -es. Case does not
-    matter otherwise.
+    -ies for -y, or particles of Korean, or, if both are capitalised as German nouns are, -e, -n,
+    -en or -es. Case does not matter otherwise.
     """
     folded = fold(term)
     if folded in stems(fold(word)):  # without the endings of nouns
@@ -96,21 +107,23 @@ def is_form(word: str, term: str) -> bool:
 @functools.lru_cache(maxsize=1 << 16)
 def plain(word: str, *, case: bool) -> str:
     """Return a word without accents and umlauts, and unless `case` matters, without case."""
-    return ACCENTS.sub("", unicodedata.normalize("NFD", word if case else word.casefold())) or word
+    decomposed = unicodedata.normalize("NFD", word if case else word.casefold())
+    return unicodedata.normalize("NFC", ACCENTS.sub("", decomposed)) or word  # syllables of Hangul
 
 
 def inflects(word: str, term: str) -> bool:
     """Return whether an output word is a form of a term's word; both are `plain`.
 
-    It is the term's word and up to three letters (two after a short one), or another vowel or
-    ending replaces the last one: `VOWELS`, `REPLACED`.
+    It is the term's word and up to three letters (two after a short one that is not Korean), or
+    another vowel or ending replaces the last one: `VOWELS`, `REPLACED`.
     """
     if word == term:
         return True
     if not term.isalpha():
         return False
     if word.startswith(term):
-        longest = MAX_ENDING if len(term) > SHORT else MAX_ENDING - 1
+        is_short = len(term) <= SHORT and not HANGUL.match(term[-1])
+        longest = MAX_ENDING - 1 if is_short else MAX_ENDING
         return _is_ending(word[len(term) :], longest)
     if len(term) <= SHORT:
         return False

@@ -7,6 +7,6 @@
 """
 
 from transduce.markup.inline import Inline, Tag, inline_text
-from transduce.markup.spans import Span, SpanRules, find_spans
+from transduce.markup.spans import Span, SpanRules, find_spans, has_words
 
-__all__ = ["Inline", "Span", "SpanRules", "Tag", "find_spans", "inline_text"]
+__all__ = ["Inline", "Span", "SpanRules", "Tag", "find_spans", "has_words", "inline_text"]

@@ -4,6 +4,7 @@ A unit is a word, a punctuation mark or a stand-in; in scripts without spaces, a
 is the index of the source unit that a target unit translates, or `NONE`.
 """
 
+import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -11,11 +12,15 @@ from dataclasses import dataclass, field
 
 from transduce.markup.inline import Inline, Tag
 from transduce.markup.protected import STAND_IN, Element, Protected, span_index, stand_in
-from transduce.text.words import TOKEN
+from transduce.markup.spans import WIDE, is_inside_word
+from transduce.text.words import TOKEN, UNSPACED
 
 NONE = -1
 OPENING, CLOSING = "([{¿¡«„“", ".,;:!?)]}…»”"
 SPACE_WANTED = "\ufdd0"  # a noncharacter, which no text has
+WIDE_LETTER = re.compile(f"[{WIDE}]")
+# Letters and marks of text without spaces.
+UNSPACED_TEXT = re.compile(rf"[{UNSPACED}\u3000-\u303f\uff00-\uff65]")
 CERTAIN = 3.0  # weight of a stand-in, whose link is known, when a range is chosen
 
 
@@ -105,7 +110,7 @@ def insert_spans(aligned: Aligned, missing: Sequence[int]) -> str:
             text = text.removesuffix(SPACE_WANTED)
             text += "" if text[-1] == before else " "
         if not _touches(before, text[-1:]) and text and not text[-1].isspace():
-            text += " " if text[-1] not in OPENING else ""
+            text += "" if text[-1] in OPENING or UNSPACED_TEXT.match(text[-1]) else " "
         following = aligned.target[place : place + 1]
         text += aligned.source[position] + ("" if _touches(after, following) else SPACE_WANTED)
         done = place
@@ -116,7 +121,11 @@ def _touches(of_source: str, of_target: str) -> bool:
     """Return whether a span touches a character of the target as it did one of the source."""
     if STAND_IN.match(of_target):  # of another span, which may begin or end with a letter
         return of_source == of_target
-    return bool(of_source.strip()) and (of_source.isalnum() or not of_target.isalnum())
+    if not of_source.strip() or not of_target.isalnum():
+        return bool(of_source.strip())
+    # Beside a letter of another script, a span may end with a letter: %s in 用户%s你好.
+    is_alike = WIDE_LETTER.match(of_target) or is_inside_word(of_source + of_target, 1)
+    return of_source.isalnum() and bool(is_alike)
 
 
 def _joined(text: str, rest: str) -> str:
@@ -126,7 +135,8 @@ def _joined(text: str, rest: str) -> str:
     text = text.removesuffix(SPACE_WANTED)
     if rest[0].isspace():
         return text + rest
-    return f"{text} {rest}" if rest[0] not in CLOSING else text + rest
+    is_close = rest[0] in CLOSING or UNSPACED_TEXT.match(rest[0]) is not None
+    return text + rest if is_close else f"{text} {rest}"
 
 
 def _place(aligned: Aligned, unit: int, following: int) -> int:

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from transduce.errors import BadInput
 from transduce.markup.inline import Inline, Tag
-from transduce.markup.spans import Span, SpanRules
+from transduce.markup.spans import Span, SpanRules, is_inside_word
 
 FIRST_STAND_IN = 0xF0000  # a private-use plane; its characters in a text are spans themselves
 MAX_SPANS = 0xFFF0
@@ -17,7 +17,7 @@ STAND_IN = re.compile("[\U000f0000-\U000fffef]")
 # Where a line ends for `str.splitlines`; an output has as many lines as its input.
 LINE_END = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
-TAG = re.compile(r"<(?P<closes>/)?(?P<name>[A-Za-z][\w:.-]*)[^<>]*?(?P<single>/)?>")
+TAG = re.compile(r"<(?P<closes>/)?(?P<name>[A-Za-z][\w:.-]*).*?(?P<single>/)?>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,14 +197,8 @@ def find_literal(text: str, span: str) -> list[tuple[int, int]]:
     begin = text.find(span)
     while begin >= 0:
         end = begin + len(span)
-        alone = not (_inside_word(text, begin) or _inside_word(text, end))
+        alone = not (is_inside_word(text, begin) or is_inside_word(text, end))
         if alone:
             found.append((begin, end))
         begin = text.find(span, end if alone else begin + 1)
     return found
-
-
-def _inside_word(text: str, position: int) -> bool:
-    """Return whether the characters before and after a position are of one word."""
-    around = text[position - 1 : position + 1] if position else ""
-    return len(around) == 2 and all(c.isalnum() or c == "_" for c in around)

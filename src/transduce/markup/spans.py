@@ -10,6 +10,7 @@ from unicodedata import normalize
 
 from transduce.errors import BadInput
 from transduce.system.signals import time_limit
+from transduce.text.words import MARKS, UNSPACED
 
 UNITS = (
     "nm µm μm mm cm dm km m mg g kg t ml cl dl l kB KB MB GB TB PB KiB MiB GiB TiB kbit Kbit Mbit "
@@ -26,46 +27,90 @@ EXTENSIONS = (
 )
 UNIT = "|".join(sorted(map(re.escape, UNITS.split()), key=len, reverse=True))
 NARROW = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
-WITH_UNIT = rf"(?:[ {NARROW}]?(?:{UNIT})(?![\w/²³])|{NARROW[0]}?%(?![\w(]))"
+# Chinese and Japanese have no spaces, and Korean particles follow the word itself: such letters may
+# touch a span. Letters of other scripts continue the word that they touch.
+WIDE = rf"{UNSPACED}\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3"
+LETTER = rf"[^\W{WIDE}]"
+ASCII = "A-Za-z0-9_"
+LATIN = rf"{ASCII}\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff"
+# Punctuation and quotation marks that end an address: those of other scripts too.
+ENDS = '،؛؟।\u3000-\u3004\u3008-\u3020！-／：-＠［-｀｛-･"«»“”„‹›`'
+# In an address or path, letters of such a script follow a mark. After other letters they are text.
+WIDE_PART = rf"(?<![{ASCII}.,;)\]}}])[{WIDE}]"
+URL = rf"(?:[^\s<>{ENDS}{WIDE}]|{WIDE_PART})++"
+LABEL = rf"(?:{LETTER}|-|{WIDE_PART}){{1,63}}"
+FOLDER = rf"(?:[^\s\\/:*?<>|{ENDS}{WIDE}]|{WIDE_PART})++"
+FILE = rf"(?:{LETTER}|[.+@-]|\{{[\w.]{{1,40}}\}}|%[sd]){{1,200}}"
+REST = rf"(?:[/\\]{FILE}+)*+"  # of a path that begins with a variable
+WITH_UNIT = (
+    rf"(?:[ {NARROW}]?(?:{UNIT})(?![/²³]|{LETTER})|"
+    rf"{NARROW[0]}?(?:%%?+|％)(?!\(|{LETTER}))"
+)
 PRIVATE = "\U000f0000-\U000ffffd"  # stand for spans, so those of a text are spans themselves
+BRACES = r"\{[^{}]*+\}"
+for _ in range(5):  # the depth of a plural inside of a choice
+    BRACES = rf"\{{(?:[^{{}}]++|{BRACES})*+\}}"
+
+FLAGS = (  # attributes of HTML without a value
+    "allowfullscreen|async|autoplay|checked|controls|default|defer|disabled|hidden|inert|ismap|loop|"
+    "multiple|muted|nomodule|novalidate|nowrap|open|playsinline|readonly|required|reversed|selected"
+)
 
 # Tried in this order where several begin at the same character. Where an expression may begin at
 # every word of a long text, its parts have a limited length: otherwise time would be quadratic.
 PATTERNS = {
     "code": r"(?<!`)(?P<_ticks>`{1,9})(?!`).{1,2000}?(?<!`)(?P=_ticks)(?!`)",
     "url": (
-        r"(?:https?|ftps?|file|git|ssh|wss?)://[^\s<>\"«»“”`]+|"
-        r"\bwww\.[^\s<>\"«»“”`]+\.[^\s<>\"«»“”`]+"
+        rf"(?i:https?|ftps?|file|git|ssh|wss?)://{URL}|"
+        rf"(?<!{LETTER})(?i:www)\.(?=[^\s.]{{1,200}}\.[^\s.]){URL}"
     ),
-    "email": r"\b(?:mailto:)?[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}",
+    "email": rf"(?<!{LETTER})(?:mailto:)?(?:{LETTER}|[.+-]){{1,64}}@{LABEL}(?:\.{LABEL}){{1,8}}",
     "tag": (
-        r"</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>|<!--.{0,2000}?-->|"
+        # Several other words without "=" are text: if a<b and c>d.
+        rf"</?[A-Za-z][\w:.-]*+(?=(?:\s++(?:{FLAGS}))*+(?:\s++[\w:@.-]++)?\s*+/?>|\s[^<>]*=)"
+        r"(?:=\s*+\"[^\"]{0,2000}\"|=\s*+'[^']{0,2000}'|[^<>])*+>|"
+        r"<!--.{0,2000}?-->|<%.{0,2000}?%>|<\?.{0,2000}?\?>|"
         r"&(?:[A-Za-z]\w{1,30}|#\d{1,7}|#x[\dA-Fa-f]{1,6});"
     ),
-    "placeholder": (
-        r"\{\{[^{}]*\}\}|\$?\{[^{}\s][^{}]{0,80}\}|\{\}|"
-        r"(?<![\w%])%(?:\d{1,4}\$)?(?:\(\w+\))?[-+#0]{0,5}(?:\d{1,6}|\*)?(?:\.(?:\d{1,6}|\*))?"
-        r"(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcrsapn@](?!\w)|"
-        r"(?<!%)%%(?!%)|(?<![\w%])%[A-Za-z_]\w*%|"
-        r"(?<![\w$])\$(?:\d(?![\d.,]*\d)|[A-Za-z_]\w*\b|\([A-Za-z_]\w*\))"
-    ),
     "path": (
-        r"(?<![\w\\])[A-Za-z]:\\(?:[^\s\\/:*?\"<>|]+\\)*[^\s\\/:*?\"<>|]*|"
+        rf"(?<!{LETTER})(?<!\\)[A-Za-z]:\\"
+        rf"(?:{FOLDER}(?:(?<![.,;!]) {FOLDER}){{0,3}}\\)*+(?:{FOLDER})?|"
         r"(?<![\w\\])\\\\[\w.$-]+(?:\\[\w.$-]+)+|"
-        r"(?<![\w./~])(?:~|\.{1,2})?/(?:[\w.+@-]+/)+[\w.+@-]*|"
-        r"(?<![\w./~])(?:~|\.{1,2})/[\w.+@-]+|"
-        rf"(?<![\w.+/\\-])(?:[\w+-]+(?:\.[\w+-]+)*/)*[\w+-][\w.+-]*\.(?:{EXTENSIONS})\b(?![\w/])"
+        rf"(?<!{LETTER})(?<![./~])(?:~|\.{{1,2}}|[A-Za-z]:)?/(?:{FILE}+/)++(?:{FILE})?|"
+        rf"(?<!{LETTER})(?<![./~])(?:~|\.{{1,2}})/{FILE}+|"
+        rf"(?<!{LETTER})(?<![.+/\\@-])(?:{FILE}+/)*{FILE}\.(?:{EXTENSIONS})(?!/|{LETTER})"
+    ),
+    "placeholder": (
+        r"\{\{\{[^{}]*\}\}\}|[$#%@]?\{\{[^{}]*\}\}|"
+        rf"\$(?=\{{){BRACES}{REST}|"
+        rf"(?:[#%@](?=\{{)|(?=\{{\s*[\w.-]{{1,80}}\s*,\s*(?:plural|select)\w*\s*,)){BRACES}|"
+        r"\{[^{}\s][^{}]{0,80}\}|\{\}|\{ [\w.]{1,80} \}|"
+        r"%%|(?<!\d)%(?:\d{1,4}\$)?(?:\([\w.-]{1,80}\))?[-+#0']{0,5}(?:\d{1,6}|\*)?"
+        r"(?:\.(?:\d{1,6}|\*))?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcrsapn@]"
+        rf"(?![{ASCII}])|(?<!\d)%[A-Za-z_][{ASCII}]+%(?![{ASCII}]){REST}|"
+        # Not 20 %ige: a share has a number before it.
+        rf"(?<!\d)(?<!\d[ {NARROW}-])%[A-Za-z_][{ASCII}]*|"
+        rf"(?:(?<![{ASCII}$])|(?<=\$\d))\$(?:\d(?![\d.,]*\d)|[A-Za-z_][{ASCII}]*(?:\([\w.:-]{{1,80}}\)|{REST})|"
+        r"\([A-Za-z_]\w*\))"
     ),
     "option": (
-        r"(?<![\w-])--[A-Za-z][\w-]*(?:=[^\s,;]+)?|"
-        r"\b[A-Za-z_]\w{0,80}(?:(?:\.|::|->)[A-Za-z_]\w{0,80}){0,9}\(\)"
+        rf"(?<!{LETTER})(?<!-)--[A-Za-z][{ASCII}-]*(?:=(?:\"[^\"]{{0,200}}\"|[^\s,;{ENDS}]+))?|"
+        rf"(?<!{LETTER})[A-Za-z_]{LETTER}{{0,80}}"
+        rf"(?:(?:\.|::|->)[A-Za-z_]{LETTER}{{0,80}}){{0,9}}\(\)"
     ),
     # Without separators, whose meaning depends on the language.
-    "number": rf"(?<![\w.,])\d+{WITH_UNIT}",
+    "number": rf"(?<!{LETTER})(?<![.,])(?:(?<![^\s(\[])[-−])?\d+{WITH_UNIT}",
     "private": f"[{PRIVATE}]",
 }
-HEAD = re.compile(r"\w+|\W")
-IN_WORD = re.compile(r"[\w\u0300-\u036f]")  # a letter, or an accent of its own
+CONNECTION = re.compile("[/:._=+|@×x-]{0,2}")  # between two placeholders
+BY_ORDER = re.compile(
+    r"%[-+#0']*[\d*]*(?:\.[\d*]+)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcrsap@](?![A-Za-z\d])|\{\}"
+)
+HEAD = re.compile(rf"[{WIDE}]|[{LATIN}]+|[^\W{LATIN}{WIDE}]+|\W")
+# Between these two characters no word ends.
+INSIDE_WORD = re.compile(
+    rf"[{LATIN}]{{2}}|[^\W{LATIN}{WIDE}]{{2}}|[\w{MARKS}][{MARKS}]|[{MARKS}][^\W{WIDE}]"
+)
 OPENING = {")": "(", "]": "[", "}": "{"}
 TRAILING = ".,;:!?'’)]}"  # not the end of a URL or path in running text
 SECONDS = 5  # for one of the user's expressions in one text
@@ -77,11 +122,11 @@ MAY_HAVE_SPAN = re.compile(
 # Every span of a kind has one of these.
 HINTS = {
     "code": "`",
-    "url": r"://|www\.",
+    "url": r"://|(?i:www)\.",
     "email": "@",
     "tag": "[<&]",
     "placeholder": "[{%$]",
-    "path": rf"[/\\]|\.(?:{EXTENSIONS})\b",
+    "path": rf"[/\\]|\.(?:{EXTENSIONS})(?!{LETTER})",
     "option": r"--|\(\)",
     "number": rf"\d{WITH_UNIT}",
     "private": PATTERNS["private"],
@@ -149,11 +194,11 @@ class SpanRules:
         by_head, end = self._words_by_head, 0
         for head in HEAD.finditer(text) if by_head else ():
             start = head.start()
-            if start < end or (start and IN_WORD.match(text, start - 1)):
+            if start < end or is_inside_word(text, start):
                 continue
             for word in by_head.get(head[0], ()):
                 stop = start + len(word)
-                if text.startswith(word, start) and not IN_WORD.match(text, stop):
+                if text.startswith(word, start) and not is_inside_word(text, stop):
                     yield Span(start, stop, "keep")
                     end = stop
                     break
@@ -173,6 +218,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 BUILT_IN = SpanRules()
+# Such as 12.5 km/h; of the spans, these can only be a part.
+_QUANTITY = re.compile(rf"\d[ {NARROW}]?(?:{UNIT})(?:/(?:{UNIT}|s|h|min))?[²³]?(?!\w)")
 _HINTS = {kind: re.compile(hint) for kind, hint in HINTS.items()}
 
 
@@ -181,15 +228,39 @@ def find_spans(text: str) -> list[Span]:
     return BUILT_IN.find(text)
 
 
+def has_words(text: str) -> bool:
+    """Return whether a text has letters that are not units of numbers."""
+    return text[:1].isalpha() or any(map(str.isalpha, _QUANTITY.sub("", text)))
+
+
 def _built_in(text: str) -> Iterator[Span]:
-    kinds = tuple(kind for kind, hint in _HINTS.items() if hint.search(text))
+    """Yield the spans of the built-in kinds; placeholders that touch, such as %d:%d, are one."""
+    last: Span | None = None
+    for span in _matches(text):
+        is_next = last is not None and last.kind == span.kind == "placeholder"
+        if last is not None and is_next and CONNECTION.fullmatch(text, last.end, span.start):
+            last = Span(last.start, span.end, span.kind)
+            continue
+        if last is not None:
+            yield last
+        last = span
+    if last is not None:
+        yield last
+
+
+def _matches(text: str) -> Iterator[Span]:
+    kinds = tuple(kind for kind in PATTERNS if _HINTS[kind].search(text))
     expression = _expression(kinds)
     position = 0
     while match := expression.search(text, position):
         kind = str(match.lastgroup)
         end = match.end()
-        if kind in ("url", "path"):
+        if kind in ("url", "path", "option"):
             end = match.start() + len(_trimmed(match[0]))
+        elif kind == "placeholder":  # with the rest of a path
+            end = match.start() + len(match[0].rstrip("."))
+            is_share = text.startswith("%", end) and not expression.match(text, end)
+            end += is_share and end == match.end()
         position = max(end, match.start() + 1)
         if end > match.start():
             yield Span(match.start(), end, kind)
@@ -201,8 +272,18 @@ def _expression(kinds: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?P<{kind}>{PATTERNS[kind]})" for kind in kinds) or "(?!)")
 
 
+def is_inside_word(text: str, position: int) -> bool:
+    """Return whether no word begins or ends at a position."""
+    return position > 0 and INSIDE_WORD.match(text, position - 1) is not None
+
+
+def is_by_order(span: str) -> bool:
+    """Return whether a placeholder has neither a name nor a number: %s, {}."""
+    return BY_ORDER.match(span) is not None
+
+
 def _trimmed(text: str) -> str:
-    """Remove punctuation that ends a sentence; a bracket stays if it is closed inside."""
+    """Remove punctuation that ends a sentence; a bracket stays if it is opened inside."""
     counts = Counter(text)
     end = len(text)
     while end and (last := text[end - 1]) in TRAILING:

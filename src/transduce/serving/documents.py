@@ -46,14 +46,16 @@ class Translated(NamedTuple):
         return sum(len(translation.source) for translation in self.translations)
 
     def remarks(self) -> list[dict[str, Any]]:
-        """Return the texts whose translations have flags or lack terms."""
+        """Return the texts whose translations have flags, lack terms, or have doubtful spans."""
         remarks = []
         for unit, translation in zip(self.document.units, self.translations, strict=True):
             lost = [term.to_json() for term in translation.terms if not term.found]
-            if lost or translation.flags:
+            spans = [span.to_json() for span in translation.spans if span.is_doubtful]
+            if lost or spans or translation.flags:
                 flags = [flag.to_json() for flag in translation.flags]
                 texts = {"source": translation.source, "text": translation.text}
-                remarks.append({"where": unit.where, **texts, "terms": lost, "flags": flags})
+                doubts = {"terms": lost, "spans": spans, "flags": flags}
+                remarks.append({"where": unit.where, **texts, **doubts})
         return remarks
 
 

@@ -82,9 +82,9 @@ def _json_fields(body: bytes) -> dict[str, Any]:
 
 
 def _url_decoded(encoded: bytes, source: str) -> list[tuple[str, str]]:
-    """Decode application/x-www-form-urlencoded."""
+    """Decode application/x-www-form-urlencoded; `curl -d` does not encode letters beyond ASCII."""
     try:
-        return parse_qsl(encoded.decode("ascii"), keep_blank_values=True, errors="strict")
+        return parse_qsl(encoded.decode(), keep_blank_values=True, errors="strict")
     except UnicodeDecodeError:
         raise _not_utf8(source) from None
     except ValueError as error:

@@ -154,6 +154,13 @@ class TranslateAnswer(BaseModel):
     paragraphs: list[Paragraph] = Field(description="one per line")
 
 
+class PlacedSpan(BaseModel):
+    """A placeholder, tag or address that a translation has in another way than the text."""
+
+    text: str
+    placed: str = Field(description="repeated, joined with a letter or digit, or reordered")
+
+
 class Remark(BaseModel):
     """A text of a document whose translation is worth a look."""
 
@@ -161,6 +168,7 @@ class Remark(BaseModel):
     source: str
     text: str = Field(description="its translation")
     terms: list[UsedTerm] = Field(description="terms whose translation it lacks")
+    spans: list[PlacedSpan]
     flags: list[GuardFlag]
 
 

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from transduce.glossary import missing
-from transduce.markup.inline import Inline
+from transduce.markup.inline import Inline, Tag
 from transduce.markup.placing import NONE, Aligned, place_tags, units
-from transduce.markup.protected import STAND_IN, find_literal, restore, span_index
+from transduce.markup.protected import STAND_IN, find_literal, restore, span_index, stand_ins
+from transduce.markup.spans import is_by_order
 from transduce.subwords import Codec
 from transduce.translation.alignment import Links
 from transduce.translation.joining import join_sentences, separator
@@ -167,15 +168,30 @@ def _placed_spans(text: SegmentedText, target: str) -> Iterator[PlacedSpan]:
     source, output = (restore(flat, spans) for flat in (text.protected.text, target))
     tags = [tag.data for each in elements for tag in (each.opening, each.closing)]
     tags = [tag for tag in tags if isinstance(text.content, str) and tag not in spans]
+    counts = Counter(span for span in spans if isinstance(span, str))
     more: dict[str, int] = {}  # occurrences in the output than in the source
-    for span in {*(span for span in spans if isinstance(span, str)), *tags}:
-        more[span] = len(find_literal(output, span)) - len(find_literal(source, span))
+    for span in {*counts, *tags}:
+        written, alone = len(find_literal(output, span)), len(find_literal(source, span))
+        # In the source a letter may touch a span: the output may keep that or not.
+        more[span] = max(0, written - max(alone, counts[span])) + min(0, written - alone)
+    moved = _reordered(text, target)
     for number, span in enumerate(spans):
         if isinstance(span, str):
-            copied: Placed = "aligned" if number in inserted else "copied"
-            other: Placed = "repeated" if more[span] > 0 else "joined"
-            yield PlacedSpan(span, other if more[span] else copied)
+            placed: Placed = "aligned" if number in inserted else "copied"
+            if number in moved:
+                placed = "reordered"
+            if more[span]:
+                placed = "repeated" if more[span] > 0 else "joined"
+            yield PlacedSpan(span, placed)
     yield from (PlacedSpan(tag, "repeated") for tag in dict.fromkeys(tags) if more[tag] > 0)
+
+
+def _reordered(text: SegmentedText, target: str) -> set[int]:
+    """Return the placeholders that stand for values by their order, if that has changed."""
+    spans = text.protected.spans
+    by_order = [n for n, span in enumerate(spans) if isinstance(span, str) and is_by_order(span)]
+    written = [number for number in stand_ins(target) if number in by_order]
+    return {new for new, old in zip(written, by_order, strict=False) if new != old}
 
 
 def _joined(text: SegmentedText, rank: int, space: str) -> tuple[str, list[int]]:
@@ -187,7 +203,8 @@ def _joined(text: SegmentedText, rank: int, space: str) -> tuple[str, list[int]]
         own = [start for start, _ in units(sentence.text)]
         linked = output.links or (NONE,) * len(units(output.text))
         written = output.text.strip() if len(text.sentences) > 1 else output.text
-        target += _gap(sentence, target, written, space) if index else ""
+        spans = text.protected.spans
+        target += _gap(sentence, target, written, space, spans) if index else ""
         for (begin, _), link in zip(units(written), linked, strict=True):
             if link != NONE:
                 source = bisect_right(starts, sentence.start + own[link]) - 1
@@ -197,13 +214,20 @@ def _joined(text: SegmentedText, rank: int, space: str) -> tuple[str, list[int]]
     return target, [link_at.get(begin, NONE) for begin, _ in units(target)]
 
 
-def _gap(sentence: Sentence, before: str, output: str, space: str) -> str:
+def _gap(
+    sentence: Sentence, before: str, output: str, space: str, spans: Sequence[str | Tag]
+) -> str:
     """Return what is between a sentence's output and the outputs before it.
 
     If nothing is between the sentences themselves, a tag between them, such as <br>, is enough.
     """
-    has_tag = STAND_IN.match(before[-1:]) or STAND_IN.match(output)
+    beside = STAND_IN.findall(before[-1:] + output[:1])
+    has_tag = any(_is_tag(spans[span_index(character)]) for character in beside)
     return sentence.gap or ("" if has_tag else space)
+
+
+def _is_tag(span: str | Tag) -> bool:
+    return isinstance(span, Tag) or span.startswith("<")
 
 
 def _word_links(text: SegmentedText, target: str, links: Sequence[int]) -> Links:
@@ -279,6 +303,7 @@ def _sentences_with_spans(
                 )
             )
         before = text.sentences[index - 1].finished[0].text.rstrip() if index else ""
-        gap = _gap(sentence, before, sentence.finished[0].text.strip(), space) if index else ""
+        after = sentence.finished[0].text.strip()
+        gap = _gap(sentence, before, after, space, spans) if index else ""
         translated.append(TranslatedSentence(gap, restore(sentence.text, spans), tuple(candidates)))
     return translated

@@ -10,7 +10,7 @@ from transduce.errors import BadInput
 from transduce.glossary import Glossary, Match
 from transduce.markup.inline import Inline, inline_text
 from transduce.markup.protected import STAND_IN, Protected, protect
-from transduce.markup.spans import BUILT_IN, SpanRules
+from transduce.markup.spans import BUILT_IN, SpanRules, has_words
 from transduce.runs.folder import RunConfig
 from transduce.subwords import EOS, Codec, Coder
 from transduce.text.splitting import check_installed as splitter_ready
@@ -83,6 +83,7 @@ class Sentence:
     attempts: list[Attempt]  # the first search, and further ones with other settings
     terms: Sequence[Match] = ()  # of the glossary
     remembered: str | None = None  # its translation in the memory; then nothing is searched
+    copied: bool = False  # without words; then nothing is searched
     chosen: int = 0  # the attempt that is used
     finished: list[Finished] = field(
         default_factory=list
@@ -111,10 +112,10 @@ class SegmentedText:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the text has neither spans nor tags, and no translation from a memory."""
+        """Whether the text has neither spans nor tags, and all sentences are searched."""
         if self.protected.spans or self.protected.elements:
             return False
-        return all(sentence.remembered is None for sentence in self.sentences)
+        return not any(s.copied or s.remembered is not None for s in self.sentences)
 
     @property
     def segments(self) -> list[Segment]:
@@ -212,9 +213,12 @@ class Segmenter:
                     protected.text, prefix, split=split and whole is None
                 )
             ]
-            if memory is not None:
-                for each in sentences:
+            for index, each in enumerate(sentences):
+                if memory is not None:
                     each.remembered = memory.find_protected(each.text, protected)
+                each.copied = not (prefix and index == 0) and _has_nothing_to_translate(
+                    each.text, how.rules
+                )
             prepared.append(SegmentedText(text, protected, sentences, prefix_ids, number))
         pairs = [(each, sentence) for each in prepared for sentence in each.sentences]
         if how.glossary is not None:
@@ -256,10 +260,10 @@ class Segmenter:
                     Segment(tag_ids + ids, sentence.gap, begins=index == 0)
                     for index, ids in enumerate(cut(token_ids, limit, coder))
                 ]
-                if sentence.remembered is None and not _is_own_translation(text, sentence)
+                if sentence.remembered is None and not sentence.copied
                 else [],
             )
-            for mode, each, token_ids, (text, sentence) in zip(
+            for mode, each, token_ids, (_, sentence) in zip(
                 modes, shown, encoded, pairs, strict=True
             )
         ]
@@ -322,11 +326,15 @@ def _encode(parts: Sequence[Sequence[str | int]], coder: Coder) -> list[list[int
     return encoded
 
 
-def _is_own_translation(text: SegmentedText, sentence: Sentence) -> bool:
-    """Return whether a sentence has spans and no words, and no prefix must come before it."""
-    if text.is_plain or WORD.search(sentence.text) or not STAND_IN.search(sentence.text):
-        return False
-    return not (text.prefix and sentence is text.sentences[0])
+def _has_nothing_to_translate(sentence: str, rules: SpanRules | None) -> bool:
+    """Return whether a sentence has no words beside its spans.
+
+    Models invent sentences for 12.5, which stands in many cells of tables. Without protection, only
+    a sentence of tags is left.
+    """
+    if rules is None:
+        return bool(STAND_IN.search(sentence)) and not WORD.search(sentence)
+    return not has_words(sentence)
 
 
 def cut(ids: list[int], limit: int, coder: Coder) -> list[list[int]]:

@@ -33,8 +33,9 @@ class Candidate:
 
 
 # How a span came into a translation: written by the model, or placed by word alignment. Or the
-# translation has it more often than the text, or joined with a letter or digit: 15 km for 5 km.
-Placed = Literal["copied", "aligned", "repeated", "joined"]
+# translation has it more often than the text, or joined with a letter or digit: 15 km for 5 km. Or
+# it is a placeholder without a name, such as %s, and its place among the others is another one.
+Placed = Literal["copied", "aligned", "repeated", "joined", "reordered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,11 @@ class PlacedSpan:
 
     text: str
     placed: Placed  # all but "copied" are worth a look
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the translation does not have it once, alone and in its order."""
+        return self.placed not in ("copied", "aligned")
 
     def to_json(self) -> dict[str, str]:
         """Return the span as a JSON object."""

@@ -9,17 +9,24 @@ const REASONS = {
   confidence: (detail) => `The model is unsure: ${detail}`,
 }; // the details of other kinds are sentences
 
+const SPANS = {
+  repeated: "is repeated",
+  joined: "touches a letter or digit",
+  reordered: "is in another order",
+};
+
 function capitalised(text) {
   return text.slice(0, 1).toUpperCase() + text.slice(1);
 }
 
 /** Return the reasons to doubt a translation; mostly there are none. */
-export function doubtsOf({ flags = [], terms = [] }) {
+export function doubtsOf({ flags = [], terms = [], spans = [] }) {
   const reasons = flags.map(({ kind, detail }) => capitalised(REASONS[kind]?.(detail) ?? detail));
   const missing = terms.filter(({ found }) => !found);
   return [
     ...reasons,
     ...missing.map(({ source, target }) => `Missing term: “${target}” for “${source}”`),
+    ...spans.map(({ text, placed }) => `“${text}” ${SPANS[placed]}`),
   ];
 }
 
