@@ -7,6 +7,8 @@ import pytest
 from conftest import CommandLine, tiny_pairs
 from three_languages import FRENCH, GERMAN, SENTENCES, french, words_of
 
+from transduce.cli.remarks import describe_zero_shot
+from transduce.config import ModelConfig, TrainConfig
 from transduce.errors import BadInput
 from transduce.inspection.inspector import Inspector
 from transduce.runs.folder import RunConfig
@@ -65,9 +67,20 @@ def test_attention_is_that_of_the_chosen_language(two_target_run: Path) -> None:
     inspector = Inspector.load(two_target_run)
     inspection = inspector.directed(to="fr").inspect(SENTENCES[0])
     assert inspection.source[0] == "<2fr>"
+    first, *_ = SENTENCES[0].split()
+    assert inspection.spelled[0][:2] == ("<2fr>", first), "the tag is a word of its own"
     assert words_of(inspection.sentences[1]) <= {*FRENCH.values()}
     with pytest.raises(BadInput, match="translates to de, fr"):
         inspector.inspect(SENTENCES[0])
+
+
+def test_a_pair_without_training_text_is_better_translated_in_two_steps() -> None:
+    pairs = (("en", "de"), ("de", "en"), ("en", "fr"), ("it", "fr"))
+    config = RunConfig(model=ModelConfig(), train=TrainConfig(), pairs=pairs)
+    remark = describe_zero_shot(config.directed("fr", "de"))
+    assert remark.endswith("in other languages. Translate to en, and that to fr")
+    remark = describe_zero_shot(config.directed("de", "it"))
+    assert remark.endswith("it to de: outputs may be in other languages")
 
 
 def test_the_command_line_asks_for_the_language(
@@ -81,7 +94,7 @@ def test_the_command_line_asks_for_the_language(
     assert cli(*command, "--to", "fr").stdout == translator(SENTENCES[0], to="fr") + "\n"
     zero_shot = cli(*command, "--to", "fr", "--from", "de")
     assert zero_shot.status == 0
-    assert "the model was not trained on de to fr" in zero_shot.stderr
+    assert "the model was not trained on de to fr: outputs may be in other" in zero_shot.stderr
     text, out = tmp_path / "text.en", tmp_path / "out"
     text.write_text("".join(f"{line}\n" for line in SENTENCES), encoding="utf-8")
     out.mkdir()

@@ -1,7 +1,8 @@
-"""What `transduce translate` says at the end: cut lines, spans, terms, doubtful translations."""
+"""What `transduce translate` says of its outputs: cut lines, spans, terms, doubtful ones."""
 
 from collections import Counter
 
+from transduce.runs.folder import RunConfig
 from transduce.system.formatting import pluralize
 from transduce.system.progress import Progress
 from transduce.translation.translation import Translation
@@ -55,3 +56,12 @@ class Remarks:
                 progress.say(f"{pluralize(count, self.unit)} {remark}:")
                 for example in self.examples[name]:
                     progress.say(f"  {example}")
+
+
+def describe_zero_shot(config: RunConfig) -> str:
+    """Warn about a pair that the model was not trained on, and name a way in two steps."""
+    source, target = config.languages
+    remark = f"the model was not trained on {source} to {target}: outputs may be in other languages"
+    between = (right for left, right in config.all_pairs if left == source)
+    middle = next((code for code in between if (code, target) in config.all_pairs), None)
+    return remark if middle is None else f"{remark}. Translate to {middle}, and that to {target}"

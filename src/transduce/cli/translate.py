@@ -381,6 +381,7 @@ def _load(
     progress: Progress,
 ) -> "Translator":
     """Load the models, and print the engine and the weights."""
+    from transduce.cli.remarks import describe_zero_shot
     from transduce.translation.translator import Translator
 
     # Only torch supports sampling.
@@ -390,8 +391,7 @@ def _load(
     ).directed(to=languages.to, source=languages.from_)
     progress.say(f"engine: {translator.engine.name}")
     if translator.zero_shot:
-        pair = " to ".join(translator.config.languages)
-        progress.say(f"the model was not trained on {pair}: the translations may be poor")
+        progress.say(describe_zero_shot(translator.config))
     if not all((run / "model.safetensors").exists() for run in runs):
         progress.say(f"translating with {translator.weights}")
     return translator

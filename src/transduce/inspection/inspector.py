@@ -223,7 +223,7 @@ class Inspector:
 
 
 def _words(tokens: Sequence[int], subwords: Coder) -> tuple[int, ...]:
-    """Return the word of each token, counted from 0; </s> is the last.
+    """Return the word of each token, counted from 0; </s> is the last. A tag is a word.
 
     A token of white space belongs to the word after it or, at the end, to the one before.
     """
@@ -235,7 +235,8 @@ def _words(tokens: Sequence[int], subwords: Coder) -> tuple[int, ...]:
     next_word = max(words, default=0)
     for index in reversed(range(len(words))):
         next_word = words[index] = next_word if words[index] == NO_WORD else words[index]
-    groups = itertools.groupby([*words, len(tokens)])
+    is_tag = [token >= subwords.first_tag for token in tokens[:-1]]
+    groups = itertools.groupby([*zip(is_tag, words, strict=True), len(tokens)])
     return tuple(number for number, (_, group) in enumerate(groups) for _ in group)
 
 
@@ -244,7 +245,8 @@ def _spell_words(tokens: Sequence[int], words: Sequence[int], subwords: Coder) -
     texts = []
     for _, group in itertools.groupby(zip(words, tokens, strict=True), key=lambda pair: pair[0]):
         ids = [token for _, token in group]
-        text = "".join(subwords.pieces(ids)) if {*ids} & {EOS, UNK} else subwords.decode(ids)
+        named = not {EOS, UNK}.isdisjoint(ids) or ids[0] >= subwords.first_tag
+        text = "".join(subwords.pieces(ids)) if named else subwords.decode(ids)
         texts.append(text.strip())
     return tuple(texts)
 
