@@ -84,6 +84,16 @@ def test_auto_takes_the_model_for_the_detected_language(app: FastAPI, text: str,
     assert answer["detectedLanguage"]["language"] == code
 
 
+def test_scripts_and_entities_of_html_are_not_read(app: FastAPI) -> None:
+    code = "<style>p {color: red}</style><script>if (this.is.the.value) { return }</script>\n" * 99
+    comment = "<!-- this is the end of the header of the page, and it is not shown -->" * 99
+    html = f"<head>{code}</head>{comment}<p>Zwei Hunde laufen &uuml;ber die gr&uuml;ne Wiese.</p>"
+    fields = {"format": "html", "source": "auto", "target": "en"}
+    answer = post(app, "/translate", {"q": html, **fields}).json()
+    assert answer["detectedLanguage"]["language"] == "de"
+    assert answer["detectedLanguage"]["confidence"] > 95
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [("Drei Katzen schlafen auf dem Sofa.", "de"), ("Trois chats dorment sur le canapé.", "fr")],

@@ -1,5 +1,7 @@
 """The service with a model of several pairs of languages."""
 
+import dataclasses
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,9 +10,12 @@ import pytest
 from fastapi import FastAPI
 from three_languages import FRENCH, GERMAN, SENTENCES, words_of
 
-from serving import ask, error, post
+from serving import ask, error, post, scripted
 from transduce.serving.app import create_app
+from transduce.serving.directions import find_model
 from transduce.serving.models import ServedModel
+from transduce.serving.problems import Problem
+from transduce.translation.translator import Translator
 
 ONE_PAIR = "a dog sees the tree."
 
@@ -101,3 +106,33 @@ def test_a_document_names_the_direction(app: FastAPI) -> None:
     libre = {"source": "en", "target": "fr"}
     url = ask(app, "POST", "/translate_file", data=libre, files=file).json()["translatedFileUrl"]
     assert ask(app, "GET", httpx.URL(url).path).text == written
+
+
+def test_a_direction_never_contradicts_the_request(two_target_run: Path, tiny_run: Path) -> None:
+    """Every combination of name, source and target is refused or answered as it says."""
+    loaded = [scripted(run, name)[0] for run, name in ((two_target_run, "a"), (tiny_run, "b"))]
+    translator = loaded[0].translator
+    pairs = (("en", "de"), ("en", "fr"), ("de", "en"), ("fr", "en"), ("fr", "de"))
+    config = dataclasses.replace(translator.config, pairs=pairs)
+    several = Translator(translator.engine, translator.codec, config)
+    models = {"a": dataclasses.replace(loaded[0], translator=several), "b": loaded[1]}
+    codes = (None, "en", "de", "fr", "it", "")
+    names = (None, "a", "b", "b:en-de", "a:fr-de", "a:de-fr", "c")
+    chosen, refused = 0, []
+    for name, source, target in itertools.product(names, codes, codes):
+        try:
+            model = find_model(models, name, source, target)
+        except Problem as problem:
+            refused.append(problem)
+            continue
+        left, right = model.languages
+        chosen += 1
+        assert right == (target or right)
+        assert source is None or left == source
+        assert name is None or name.split(":")[0] == model.name.split(":")[0]
+        assert name is None or ":" not in name or name.endswith(f":{left}-{right}")
+        if name is None:
+            assert (left, right) in model.pairs or left == "src"
+    assert chosen > 30
+    assert {problem.status for problem in refused} == {400, 404}
+    assert all(10 < len(problem.message) < 200 for problem in refused)

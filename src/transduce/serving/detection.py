@@ -1,11 +1,13 @@
 """The language of a request's texts, among the languages of the models."""
 
 import asyncio
-import re
+import itertools
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from html import unescape
 from typing import Any
 
+from transduce.documents.html_tokens import tokens
 from transduce.errors import MissingExtra
 from transduce.serving.models import ServedModel
 from transduce.serving.problems import Problem
@@ -19,28 +21,46 @@ from transduce.text.identification import (
 AUTO = "auto"
 CHARACTERS = 2_000  # of a request that are read
 CLEAR, MIN_LETTERS = 0.9, 20  # probability and length of a text that is clearly in a language
-TAG = re.compile(r"<[^<>]*>")
 
 _lock = threading.Lock()  # the library's model is loaded once
 
 
 async def rank_languages(
     texts: Sequence[str], languages: Collection[str], *, html: bool = False
-) -> list[Guess]:
-    """Return the languages, the most probable first; none if the texts do not tell."""
-    return await asyncio.to_thread(_rank, read_part(texts, html=html), languages)
+) -> tuple[list[Guess], int]:
+    """Return the languages, the most probable first, and the number of letters that were read.
+
+    There are no languages if the texts do not tell.
+    """
+
+    def rank() -> tuple[list[Guess], int]:
+        text = read_part(texts, html=html)
+        with _lock:
+            return identify_among(text, languages), sum(map(str.isalpha, text))
+
+    return await asyncio.to_thread(rank)
 
 
 def read_part(texts: Sequence[str], *, html: bool) -> str:
     """Return the beginning of the texts, of which the language is detected."""
-    text = "\n".join(texts)[: 2 * CHARACTERS if html else CHARACTERS]
-    text = text.encode("utf-8", "replace").decode()  # lone surrogates are refused later
-    return TAG.sub(" ", text) if html else text
+    parts = itertools.chain.from_iterable(map(_shown, texts)) if html else iter(texts)
+    text, size = [], 0
+    for part in parts:
+        text.append(part[: CHARACTERS - size])
+        size += len(text[-1])
+        if size >= CHARACTERS:
+            break
+    # Lone surrogates are refused later.
+    return "\n".join(text).encode("utf-8", "replace").decode()
 
 
-def _rank(text: str, languages: Collection[str]) -> list[Guess]:
-    with _lock:
-        return identify_among(text, languages)
+def _shown(html: str) -> Iterator[str]:
+    """Yield the texts of a page, without scripts and styles."""
+    hidden = False
+    for token in tokens(html):
+        if token.kind == "text" and not hidden:
+            yield unescape(html[token.start : token.end]).strip()
+        hidden = token.kind == "start" and token.name in ("script", "style")
 
 
 async def detected_languages(
@@ -48,7 +68,7 @@ async def detected_languages(
 ) -> list[dict[str, Any]]:
     """Return the probable languages as LibreTranslate does, with confidences up to 100."""
     try:
-        guesses = await rank_languages(texts, languages_of(models))
+        guesses, _ = await rank_languages(texts, languages_of(models))
     except MissingExtra as error:
         raise Problem(501, str(error)) from None
     likely = [guess for guess in guesses if guess is guesses[0] or guess.probability >= 0.01]
@@ -69,13 +89,13 @@ async def detect_source(
             return first
         needs = ("source = auto", "py3langid", "language", "give the source language")
         raise Problem(501, str(MissingExtra(*needs)))
-    long = sum(map(str.isalpha, read_part(texts, html=html))) >= MIN_LETTERS
-    for guess in await rank_languages(texts, languages, html=html):
+    guesses, letters = await rank_languages(texts, languages, html=html)
+    for guess in guesses:
         alike = [code for code in sources if same_language(code, guess.language)]
         if alike:
             source = guess.language if guess.language in alike else alike[0]
             return Guess(source, guess.probability)
-        if long and guess.probability >= CLEAR:
+        if letters >= MIN_LETTERS and guess.probability >= CLEAR:
             return guess
     return first
 
