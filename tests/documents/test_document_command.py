@@ -64,7 +64,9 @@ def test_a_name_of_another_format_is_refused(
     for path, name in ((letter, "out.txt"), (letter, "out.pdf"), (film, "out.vtt")):
         result = cli("translate", tiny_run, path, "--out", tmp_path / name)
         assert result.status == 1
-        assert result.error.endswith(f"ends with {path.suffix}, such as {path.stem}.de{path.suffix}")
+        assert result.error.endswith(
+            f"ends with {path.suffix}, such as {path.stem}.de{path.suffix}"
+        )
         assert not (tmp_path / name).exists()
     assert cli("translate", tiny_run, film, "--out", tmp_path / "film.de").status == 0
 
