@@ -118,7 +118,9 @@ def test_a_killed_translation_continues_to_the_same_file(
             append(self, *given)  # type: ignore[arg-type]
 
         monkeypatch.setattr(bulk._Partial, "append", fail)
-        assert cli(*arguments).status == 130
+        stopped = cli(*arguments)
+        assert stopped.status == 130
+        assert "the same command continues after them" in stopped.stderr
         assert not out.exists()
     monkeypatch.setattr(bulk._Partial, "append", append)
     searched = []

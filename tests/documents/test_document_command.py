@@ -54,6 +54,23 @@ def test_a_document_is_written_to_standard_output_or_a_file(
     assert cli("translate", tiny_run, path, "--out", out, "--overwrite").status == 0
 
 
+def test_a_name_of_another_format_is_refused(
+    cli: CommandLine, tiny_run: Path, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    """Documents are not converted: a Word file named .txt would open in no program."""
+    film, letter = tmp_path / "film.srt", tmp_path / "letter.docx"
+    film.write_text(SRT, encoding="utf-8")
+    letter.write_bytes(b"PK")
+    for path, name in ((letter, "out.txt"), (letter, "out.pdf"), (film, "out.vtt")):
+        result = cli("translate", tiny_run, path, "--out", tmp_path / name)
+        assert result.status == 1
+        assert result.error.endswith(
+            f"ends with {path.suffix}, such as {path.stem}.de{path.suffix}"
+        )
+        assert not (tmp_path / name).exists()
+    assert cli("translate", tiny_run, film, "--out", tmp_path / "film.de").status == 0
+
+
 def test_a_folder_is_translated_and_failures_are_named(
     cli: CommandLine, tiny_run: Path, tmp_path: Path, options: dict[str, Any]
 ) -> None:

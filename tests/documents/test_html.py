@@ -22,6 +22,7 @@ from xml_documents import (
     translate,
 )
 
+from transduce.documents import DocumentOptions
 from transduce.documents.html import read
 from transduce.markup import Tag, inline_text
 
@@ -93,10 +94,15 @@ def test_only_the_text_of_the_tree_changes(data: bytes) -> None:
     assert xml(translate(read, data)) == xml(data, upper=True)
 
 
-def test_text_without_a_target_keeps_its_bytes() -> None:
-    document = read(HTML, OPTIONS)
+@pytest.mark.parametrize(
+    ("source", "target", "language"),
+    [("en", "de", b"de"), ("src", "de", b"de"), ("nl", "de", b"en-US"), ("src", "tgt", b"en-US")],
+)
+def test_text_without_a_target_keeps_its_bytes(source: str, target: str, language: bytes) -> None:
+    """The page states the new language, also if the source is any that the model knows."""
+    document = read(HTML, DocumentOptions(languages=(source, target)))
     document.units[5].target = ("Ein Nutzer",)
-    expected = HTML.replace(b"One user", b"Ein Nutzer").replace(b'lang="en-US"', b'lang="de"')
+    expected = HTML.replace(b"One user", b"Ein Nutzer").replace(b'"en-US"', b'"' + language + b'"')
     assert document.to_bytes() == expected
 
 

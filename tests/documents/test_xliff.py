@@ -193,6 +193,12 @@ def test_other_languages_than_the_model_s_are_refused(old: bytes, new: bytes, me
     assert read(XLIFF_1.replace(old, new), unknown).units
 
 
+def test_an_unknown_source_is_not_named() -> None:
+    data = XLIFF_1.replace(b'datatype="html"', b'target-language="nl"')
+    with pytest.raises(BadInput, match="but the model translates to de: use a model for nl"):
+        read(data, DocumentOptions(languages=("src", "de")))
+
+
 def test_languages_of_2_are_compared_without_their_region() -> None:
     assert_refused(read, XLIFF_2.replace(b'srcLang="en"', b'srcLang="ja"'), "srcLang is 'ja'")
     data = XLIFF_2.replace(b'srcLang="en"', b'srcLang="EN-gb" trgLang="de-AT"')

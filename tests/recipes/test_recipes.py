@@ -82,6 +82,7 @@ def test_the_papers_recipes_have_the_papers_numbers(
         ("data = 'pocket'", "data = 'pocket': expected a table, headed by [data]"),
         ("about = 3\n[data]\nname = 'a'", "about = 3: expected text in quotes"),
         ("[data]\nname = 'a'\n[train]\nstep = 3", "[train] has no key step. Did you mean steps?"),
+        ("[data]\nname = 'a'\n[train]\nP_drop = 0.3", "Other settings are in [settings]"),
         ("[data]\nname = 'a'\n[train]\nsteps = '3'", "train.steps = '3': expected a whole number"),
         ("[data]\nname = 'a'\n[train]\nsteps = true", "train.steps = True: expected a whole"),
         ("[data]\nname = 'a'\n[train]\nbatch = 'all'", 'expected a whole number or "auto"'),

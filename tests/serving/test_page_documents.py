@@ -195,8 +195,8 @@ def test_errors_of_the_service_are_shown_and_a_busy_one_is_asked_again(
         page.goto(site)
         rows = choose(page, file("talk.srt", "\x00\x01 is no subtitle"))
         problem = rows.locator(".error")
-        expect(problem).to_contain_text("talk.srt")
-        expect(page.locator("#document-news")).to_contain_text(problem.inner_text())
+        expect(problem).to_have_text("line 1 has a NUL byte: expected a text file in UTF-8")
+        expect(page.locator("#document-news")).to_have_text(f"talk.srt: {problem.inner_text()}")
         expect(page.get_by_role("button", name="Try again")).to_have_count(0)  # the file is wrong
         refusals = ["busy", "gone"]
 

@@ -71,8 +71,10 @@ def test_several_languages_need_a_choice(tmp_path: Path) -> None:
     assert list(read_pairs(path, None)) == [("Two", "Deux")]
     with pytest.raises(BadInput, match="no unit with text in en and it; its languages are: de, en"):
         list(read_pairs(path, None, languages=("en", "it")))
-    with pytest.raises(BadInput, match=r"in de; its languages .* Give the source language, such"):
+    with pytest.raises(BadInput, match=r"text in de, en, fr: which .* source\? .* --from en$"):
         list(read_pairs(path, None, languages=("src", "de")))
+    with pytest.raises(BadInput, match=r"no unit with text in it; its languages are: de, en, fr$"):
+        list(read_pairs(path, None, languages=("src", "it")))
 
 
 def test_all_units_of_a_memory_have_one_direction() -> None:

@@ -35,6 +35,7 @@ from transduce.system.files import (
 from transduce.system.formatting import pluralize
 from transduce.system.locks import LOCK, locked
 from transduce.system.progress import Progress
+from transduce.system.signals import signals_as_interrupt
 from transduce.text.reading import read_lines
 from transduce.translation.streaming import read_blocks
 from transduce.translation.translator import WINDOW, Translator
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".partial"
 OUTPUT, RECORD = "output", "progress.json"
+STOPPED = "stopped; complete blocks of lines are kept: the same command continues after them"
 
 # How launchers tell a process its number, the first number, and the number of processes.
 LAUNCHERS = (
@@ -138,6 +140,7 @@ def identify(
     }
 
 
+@signals_as_interrupt(STOPPED)
 def translate_files(
     translator: Translator,
     sources: Sequence[Input],

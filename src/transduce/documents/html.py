@@ -29,6 +29,7 @@ from transduce.documents.html_elements import (
 from transduce.documents.html_encoding import decode
 from transduce.documents.html_tokens import Attribute, Token, tokens
 from transduce.documents.pairing import Piece, pair
+from transduce.documents.xml import is_known
 from transduce.markup import Inline, inline_text
 from transduce.text.languages import language_code
 
@@ -86,10 +87,12 @@ class Html(Document):
         placed = [(place.start, unit) for place, unit in self._texts]
         placed += [(place.start, unit) for place, unit, _ in self._attributes]
         self.units = [unit for _, unit in sorted(placed, key=lambda item: item[0])]
+        source, target = options.languages
         self._language_edits = [
-            (place, options.languages[1])
+            (place, target)
             for place in reader.languages
-            if language_code(self._source[slice(*place)]) == language_code(options.languages[0])
+            if language_code(self._source[slice(*place)]) == language_code(source)
+            or (is_known(target) and not is_known(source))  # nothing says that it is another
         ]
 
     def to_bytes(self) -> bytes:

@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 
 from transduce.documents.base import Document, DocumentOptions, Unit
 from transduce.documents.formats import (
+    BY_SUFFIX,
     FORMATS,
     MAX_BYTES,
     DocumentFormat,
@@ -80,9 +81,25 @@ def plan(
         if target is not None and is_folder:
             planned.jobs.append(Job(path, target / translated_name(path.name, languages), chosen))
         else:
+            if target is not None and format_name is None:
+                _refuse_conversion(path, target, chosen, languages[1])
             planned.jobs.append(Job(path, target, chosen))
     _check(planned, overwrite=overwrite)
     return planned
+
+
+def _refuse_conversion(path: Path, target: Path, chosen: DocumentFormat, language: str) -> None:
+    """Refuse a name that says another format than the translation has."""
+    before, after = path.suffix.lower(), target.suffix.lower()
+    suffix = after.removeprefix(".")
+    if after in ("", before) or suffix in chosen.suffixes or chosen.name == "text":
+        return
+    if chosen.binary or suffix in BY_SUFFIX:
+        ending = path.suffix or f".{chosen.suffixes[0]}"
+        raise BadInput(
+            f"--out {target}: documents keep their format: expected a name that ends with "
+            f"{ending}, such as {path.stem}.{language}{ending}"
+        )
 
 
 def _plan_folder(

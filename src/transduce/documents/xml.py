@@ -234,8 +234,9 @@ def check_language(found: str | None, options: DocumentOptions, side: int, where
     if not found or not is_known(model) or language_code(found) == language_code(model):
         return
     source, target = options.languages
+    origin = f"from {source} " if is_known(source) else ""
     raise BadInput(
-        f"{where} is {printable(found)!r}, but the model translates from {source} to {target}: use "
+        f"{where} is {printable(found)!r}, but the model translates {origin}to {target}: use "
         f"a model for {printable(found)}, or correct the file if its language is {model}"
     )
 

@@ -295,7 +295,7 @@ def _files(table: dict[str, Any], key: str, folder: Path, of: str = "data") -> F
 
 def _train(table: dict[str, Any]) -> tuple[str | None, dict[str, str]]:
     """Return the preset, and the settings in the form of --set."""
-    _refuse_unknown(table, TRAIN_KEYS, "[train] has no key")
+    _refuse_unknown(table, TRAIN_KEYS, "[train] has no key", ". Other settings are in [settings]")
     preset = _text(table["preset"], "train.preset") if "preset" in table else None
     if preset is not None:
         find_preset(preset)
@@ -356,12 +356,14 @@ def _evaluate(table: dict[str, Any]) -> EvaluationSettings:
     )
 
 
-def _refuse_unknown(table: dict[str, Any], expected: Sequence[str], what: str) -> None:
+def _refuse_unknown(
+    table: dict[str, Any], expected: Sequence[str], what: str, advice: str = ""
+) -> None:
     for name in table:
         if name not in expected:
             raise BadSetting(
                 f"{what} {name:.60}.{did_you_mean(name[:60], expected)} Expected some of: "
-                f"{', '.join(expected)}"
+                f"{', '.join(expected)}{advice}"
             )
 
 

@@ -144,12 +144,18 @@ class MemoryParser:
     def _refuse_empty(self) -> None:
         languages = ", ".join(map(printable, sorted(self.found)[:SHOWN])) or "none"
         wanted = "both languages" if self.languages is None else " and ".join(self.languages)
-        advice = "Give the languages as in --languages en-de"
+        advice = ". Give the languages as in --languages en-de"
         if self.languages is not None and self.languages[0] == UNKNOWN[0]:
-            wanted, advice = self.languages[1], "Give the source language, such as --from en"
+            wanted, advice = self.languages[1], ""
+            target = language_code(wanted)
+            others = sorted(self.found - {target})
+            if others and target in self.found:
+                raise BadInput(
+                    f"{self.name} has text in {languages}: which of them is the source? Give it, "
+                    f"such as --from {printable(others[0])}"
+                )
         raise BadInput(
-            f"{self.name} has no unit with text in {wanted}; its languages are: {languages}. "
-            f"{advice}"
+            f"{self.name} has no unit with text in {wanted}; its languages are: {languages}{advice}"
         )
 
 

@@ -184,8 +184,10 @@ export class Documents {
   }
 
   #stop({ row, fields }, message, mayPass = true) {
-    row.stop(message, mayPass ? () => this.#start(row, fields) : undefined);
-    byId("document-news").textContent = `${row.file.name}: ${message}`;
+    const { name } = row.file;
+    const problem = message.startsWith(`${name}: `) ? message.slice(name.length + 2) : message;
+    row.stop(problem, mayPass ? () => this.#start(row, fields) : undefined);
+    byId("document-news").textContent = `${name}: ${problem}`;
   }
 
   #remove(row) {
