@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_corpora import Listener, make, write_tsv
+from small_corpora import TRAIN, Listener, make, write_tsv
 
 from transduce.corpus.languages import language_warnings
+from transduce.corpus.preparation import prepare
 from transduce.text import identification
+from transduce.text.corpora import CorpusText
 
 # Parts of a sentence in each language; all combinations are sentences.
 PARTS = {
@@ -144,3 +146,21 @@ def test_a_swapped_text_is_prepared_as_it_is(tmp_path: Path) -> None:
         [np.asarray(side.tokens) for side in (c.train.source, c.train.target)] for c in corpora
     ]
     assert all(map(np.array_equal, *tokens))
+
+
+def test_every_pair_of_a_file_with_several_is_checked(tmp_path: Path) -> None:
+    text = write_tsv(tmp_path / "text.tsv", pairs_in("en", "de"))
+    corpora = [CorpusText(text, languages=pair) for pair in ("en-de", "en-ja", "et-de")]
+    listener = Listener()
+    languages = ("en", "de")
+    prepare(
+        *(corpora, tmp_path / "corpus"),
+        languages=languages,
+        train=TRAIN,
+        max_len=100,
+        progress=listener,
+    )
+    found = [line.split(": ")[2] for line in listener.lines if "seem to be" in line]
+    assert found == [
+        f"the languages seem to be en-de, not {stated}" for stated in ("en-ja", "et-de")
+    ]

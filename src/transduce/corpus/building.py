@@ -96,13 +96,12 @@ def _language_warnings(
     valid: Sequence[ScannedText | None],
 ) -> list[str]:
     """Return warnings about the languages of all texts, training text first."""
-    samples: dict[str, tuple[Languages, list[Pair]]] = {}
+    samples: dict[tuple[str, Languages], list[Pair]] = {}  # a file may have several pairs
     for scanned in (corpora, valid):
         for corpus, text in zip(given, scanned, strict=True):
             if text and not corpus.reverse:
-                sample = corpus.pair or UNKNOWN, text.scan.candidates
-                samples.setdefault(text.text.name, sample)
-    return language_warnings([(name, *sample) for name, sample in samples.items()])
+                samples.setdefault((text.text.name, corpus.pair or UNKNOWN), text.scan.candidates)
+    return language_warnings([(*text, sample) for text, sample in samples.items()])
 
 
 def _with_frequencies(
