@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from conftest import CommandLine
+from conftest import TINY, CommandLine
 from small_corpora import make_pairs
 from small_training import train_small
 
@@ -15,6 +15,8 @@ from transduce.cleaning.limits import Limits
 from transduce.cleaning.scoring import UNSCORED, check_and_score, cross_entropies, dual_scorer
 from transduce.errors import BadInput
 from transduce.system.progress import Silent
+from transduce.text.corpora import CorpusText
+from transduce.training.train import train
 
 Pair = tuple[str, str]
 SETTINGS = Settings(("blank", "duplicate"), Limits(), ("en", "de"), library=False, scored=True)
@@ -82,3 +84,25 @@ def test_models_of_both_directions_clean_a_text(
     found = json.loads(done.stdout)
     assert found["kept"] == round(0.25 * found["pairs"])
     assert (tmp_path / "a.en").read_text(encoding="utf-8").count("\n") == found["kept"]
+
+
+def test_a_model_of_both_directions_scores_in_both(
+    cli: CommandLine, tiny_files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    run = train(
+        corpora=[CorpusText(*tiny_files)],
+        both_directions=True,
+        out=tmp_path / "both",
+        preset="tiny",
+        settings=TINY | {"steps": "2"},
+        device="cpu",
+    )
+    models: list[str | Path] = ["--score", run, "--reverse", run, "--keep-best", "0.5"]
+    done = cli("data", "check", *tiny_files, *models, "--device", "cpu", "--json")
+    assert done.status == 0, done.stderr
+    assert json.loads(done.stdout)["kept"] > 0
+    unknown = tmp_path / "pairs.tsv"
+    unknown.write_text("a dog\tein Hund\n", encoding="utf-8")
+    refused = cli("data", "check", unknown, *models, "--device", "cpu")
+    assert "--languages en-de names them" in refused.stderr
+    assert "does not translate from src to tgt: it translates en to de, de to en" in refused.error

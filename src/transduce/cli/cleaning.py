@@ -204,9 +204,15 @@ def _scored(
     assert models.score is not None
     assert models.reverse is not None
     assert models.keep_best is not None
-    score = dual_scorer(
-        *(Translator.load(run, device=models.device) for run in (models.score, models.reverse))
-    )
+    source, target = settings.languages
+    directions = (models.score, source, target), (models.reverse, target, source)
+    translators = []
+    for run, before, after in directions:
+        translator = Translator.load(run, device=models.device)
+        if len(translator.config.all_pairs) > 1:
+            translator = translator.directed(source=before, to=after)
+        translators.append(translator)
+    score = dual_scorer(*translators)
     return check_and_score(read, settings, score, models.keep_best, progress=progress, **how)
 
 
