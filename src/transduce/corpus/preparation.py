@@ -89,10 +89,7 @@ def prepare(
     _refuse_foreign(folder)
     with contextlib.ExitStack() as stack:
         texts = Inputs.of(corpora, valid, folder, stack, languages)
-        existing = _open_unchanged(
-            *(folder, texts.files, settings, progress), shared=shared, may_replace=may_replace
-        )
-        if existing:
+        if existing := _open_unchanged(folder, texts, settings, shared, may_replace, progress):
             return existing
         if not may_replace:
             raise BadRun(
@@ -247,18 +244,17 @@ def _refuse_foreign(folder: Path) -> None:
 
 def _open_unchanged(
     folder: Path,
-    files: list[InputFile],
+    texts: Inputs,
     settings: dict[str, Any],
-    progress: Progress,
-    *,
     shared: bool,
     may_replace: bool,
+    progress: Progress,
 ) -> Corpus | None:
     """Open the existing corpus if its texts and settings are unchanged."""
     if not (folder / MANIFEST).exists():
         return None
     corpus = open_corpus(folder)
-    records = corpus.manifest.inputs
+    files, records = texts.files, corpus.manifest.inputs
     if shared and settings["seed"] is not None:
         settings = settings | {"seed": corpus.manifest.settings.get("seed")}
     same = corpus.manifest.settings == settings
