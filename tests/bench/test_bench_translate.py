@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import COMMAND, CommandLine, Result, environment, write_pairs
+from three_languages import FRENCH, SENTENCES, words_of
 
 from transduce.bench import translation, translators
 from transduce.bench import workers as bench_workers
@@ -250,6 +251,21 @@ def test_blank_lines_are_left_out_with_their_translations(
     assert workers[0].requests[0] == ("torch", time_all, TEXT)
     assert result.sides[0].bleu == 100
     assert result.text == f"3 lines of {source}"
+
+
+def test_a_model_of_several_languages_is_measured_in_one(
+    two_target_run: Path, files: tuple[Path, Path], workers: list[InProcess]
+) -> None:
+    pytest.importorskip("transformers")
+    how: dict[str, Any] = {"engines": ["torch"], "rounds": 1, "device": "cpu"}
+    with pytest.raises(BadInput, match="translates to de, fr: choose one"):
+        compare(two_target_run, str(files[0]), **how)
+    with pytest.raises(BadInput, match=r"to one language only; --peer none measures without it"):
+        compare(two_target_run, str(files[0]), to="fr", peers=["huggingface"], **how)
+    result = compare(two_target_run, str(files[0]), to="fr", **how)
+    assert (result.peers, [item.name for item in workers]) == (0, ["torch"])
+    ours = translators.OurEngine(*workers[0].arguments)
+    assert words_of(ours.translate([SENTENCES[0]])[0]) <= {*FRENCH.values()}
 
 
 def test_by_default_all_installed_engines_take_part(

@@ -245,6 +245,15 @@ def test_the_sentences_of_the_paper_are_the_default(cli: CommandLine, learnt_run
     assert "its → " in result.stdout
 
 
+def test_a_model_of_several_languages_needs_the_target(
+    cli: CommandLine, two_target_run: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    command = ("paper", "figures", two_target_run, SENTENCE)
+    assert "such as --to de" in cli(*command).error
+    assert cli(*command, "--to", "de").status == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

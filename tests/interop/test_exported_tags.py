@@ -1,10 +1,12 @@
 """Tags outside of torch: in exports and in the service."""
 
+import json
 from pathlib import Path
 
 import pytest
-from conftest import TINY, threads_kept
+from conftest import TINY, CommandLine, threads_kept
 
+from transduce.errors import BadInput
 from transduce.interop.export import huggingface
 from transduce.interop.importing import import_model
 from transduce.system.files import read_json
@@ -59,6 +61,33 @@ def test_hugging_face_has_the_tag(tagged_run: Path, tmp_path: Path) -> None:
     import_model(tmp_path / "exported", tmp_path / "again")
     again = Translator.load(tmp_path / "again", device="cpu", engine="torch")
     assert again.codec.sha256 == codec.sha256
+
+
+def test_an_exported_model_of_several_languages_keeps_them(
+    two_target_run: Path, tmp_path: Path, cli: CommandLine
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path / "exported"
+    huggingface.export(two_target_run, folder)
+    assert transformers.AutoTokenizer.from_pretrained(folder)("a dog").input_ids
+    result = cli("import", folder, "--out", tmp_path / "again")
+    assert "again now translates en to de, en to fr: " in result.stderr
+    assert result.stderr.rstrip().endswith("FILE --to de")
+    ours, again = (
+        Translator.load(run, device="cpu", engine="torch")
+        for run in (two_target_run, tmp_path / "again")
+    )
+    for to in ("de", "fr"):
+        assert again.translate(TEXTS[:1], to=to)[0].text == ours.translate(TEXTS[:1], to=to)[0].text
+    import_model(folder, tmp_path / "french", languages="en-fr")
+    french = Translator.load(tmp_path / "french", device="cpu", engine="torch")
+    assert french(TEXTS[0]) == ours.translate(TEXTS[:1], to="fr")[0].text
+    settings = folder / "tokenizer_config.json"
+    settings.write_text(json.dumps(read_json(settings) | {"language_pairs": [["en"]]}))
+    with pytest.raises(
+        BadInput, match=r"language_pairs = \[\['en'\]\]: expected pairs of languages"
+    ):
+        import_model(folder, tmp_path / "refused")
 
 
 def test_the_service_translates_with_a_tag(tagged_run: Path) -> None:

@@ -150,3 +150,4 @@ def test_both_directions_of_one_text_from_the_command_line(
     without = cli(*command[:-1], *options)
     assert without.status == 1
     assert "was prepared from other text or with other settings" in without.stderr
+    assert "preparing it again" not in without.stderr

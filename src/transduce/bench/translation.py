@@ -193,6 +193,7 @@ def compare(
     batch: int | None = None,
     settings: Mapping[str, Any] | None = None,
     device: str = "auto",
+    to: str | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Measure engines and peers on a run's model and the first `lines` of a text.
@@ -201,7 +202,7 @@ def compare(
     ctranslate2:int8. By default all installed engines take part, and huggingface if installed.
     """
     progress = progress or Silent()
-    config = RunConfig.load(run)
+    config = RunConfig.load(run).directed(to, None)
     search = config.search.replace(**(settings or {}))
     chosen, names = _choose_engines(engines, device), choose_peers(peers, PEERS, progress)
     texts, references = read_texts(source, reference, lines)
@@ -210,10 +211,12 @@ def compare(
         stack.enter_context(signals_as_interrupt("stopped: nothing was measured"))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="transduce-bench-")))
         plans: list[Plan] = [
-            (name, OurEngine, (run, name, device, search, batch)) for name in chosen
+            (name, OurEngine, (run, name, device, search, batch, to)) for name in chosen
         ]
         for name in [*names]:
             try:
+                if len(config.targets) > 1:
+                    raise BadInput("peers translate to one language only")
                 side = _export_for_peer(name, run, scratch, device, search, batch)
             except BadInput as error:
                 if peers is not None:

@@ -41,6 +41,7 @@ class OurEngine:
         device: str,
         search: SearchConfig,
         batch: int | None,
+        to: str | None = None,
         *,
         split: bool = False,
     ) -> None:
@@ -49,7 +50,7 @@ class OurEngine:
         name, _, quantize = engine.partition(":")
         self.translator = Translator.load(
             run, device=device, engine=name, quantize=quantize or "none"
-        )
+        ).directed(to=to)
         self.path = self.translator.engine.name
         self.device = "cuda" if "cuda" in self.path else "cpu"
         self.settings: dict[str, Any] = {"beam": search.beam, "alpha": search.alpha}

@@ -111,6 +111,10 @@ class TranslateOptions:
     rounds: int = option("Rounds of each side; the sides alternate.", default=3, min=1)
     beam: int | None = option("Beam width. Default: 4.")
     alpha: float | None = option("Length penalty. Default: 0.6.")
+    to: str | None = option(
+        "Target language, of a model that translates to several: it has no peers.",
+        metavar="LANGUAGE",
+    )
     batch: int | None = option("Sentences per batch. Default: the best for each side.")
     device: str = option("auto, cpu or cuda.", default="auto")
     json: bool = flag("Write JSON with every round.", "--json")
@@ -141,6 +145,7 @@ def translate(
         single=options.single,
         rounds=options.rounds,
         batch=options.batch,
+        to=options.to,
         settings=without_none(beam=options.beam, alpha=options.alpha),
         device=options.device,
         progress=console_progress(),

@@ -23,9 +23,11 @@ def import_(
     """Import a model from another library as a run folder, for use with all commands."""
     from transduce.interop.importing import import_model
     from transduce.system.progress import console_progress
+    from transduce.text.languages import list_pairs
 
     config = import_model(folder, out, languages=languages)
-    source, target = config.languages
+    to = ["--to", config.targets[0]] if len(config.targets) > 1 else []
     console_progress().say(
-        f"{out} now translates from {source} to {target}: {command('translate', out, 'FILE')}"
+        f"{out} now translates {list_pairs(config.all_pairs)}: "
+        f"{command('translate', out, 'FILE', *to)}"
     )

@@ -89,7 +89,7 @@ def prepare(
     _refuse_foreign(folder)
     with contextlib.ExitStack() as stack:
         texts = Inputs.of(corpora, valid, folder, stack, languages)
-        if existing := _open_unchanged(folder, texts.files, settings, shared, progress):
+        if existing := _open_unchanged(folder, texts, settings, shared, may_replace, progress):
             return existing
         if not may_replace:
             raise BadRun(
@@ -244,23 +244,24 @@ def _refuse_foreign(folder: Path) -> None:
 
 def _open_unchanged(
     folder: Path,
-    files: list[InputFile],
+    texts: Inputs,
     settings: dict[str, Any],
     shared: bool,
+    may_replace: bool,
     progress: Progress,
 ) -> Corpus | None:
     """Open the existing corpus if its texts and settings are unchanged."""
     if not (folder / MANIFEST).exists():
         return None
     corpus = open_corpus(folder)
-    records = corpus.manifest.inputs
+    files, records = texts.files, corpus.manifest.inputs
     if shared and settings["seed"] is not None:
         settings = settings | {"seed": corpus.manifest.settings.get("seed")}
-    if corpus.manifest.settings != settings:
-        progress.say(f"the settings have changed since {folder} was prepared: preparing it again")
-    elif len(files) != len(records) or not all(map(InputFile.matches, files, records)):
-        progress.say(f"the texts have changed since {folder} was prepared: preparing it again")
-    else:
+    same = corpus.manifest.settings == settings
+    if same and len(files) == len(records) and all(map(InputFile.matches, files, records)):
         progress.say(f"using the corpus in {folder}: its texts and settings have not changed")
         return corpus
+    if may_replace:
+        changed = "texts" if same else "settings"
+        progress.say(f"the {changed} have changed since {folder} was prepared: preparing it again")
     return None

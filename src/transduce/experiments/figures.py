@@ -220,13 +220,15 @@ def figures(
     *,
     search: bool = False,
     layer: int | None = None,
+    to: str | None = None,
+    source: str | None = None,
 ) -> Finding:
     """Draw Figures 3 to 5, each from the sentence that shows it best.
 
     With `search`, sentences that are empty or too long are skipped. Without sentences, the paper's
-    own are used.
+    own are used. A model of several pairs of languages needs `to`, its target language.
     """
-    inspector = Inspector.load(run)
+    inspector = Inspector.load(run).directed(to=to, source=source)
     if search or not sentences:
         sentences = _suitable(inspector, sentences or _papers_sentences(inspector))
     reader = SentenceReader(inspector, sentences, layer, progress)

@@ -28,6 +28,7 @@ EMBEDDINGS = {
     },
 }
 LOGITS_BIAS = "final_logits_bias"  # (1, V)
+PAIRS = "language_pairs"  # all pairs of a model of several, in the tokenizer_config.json of exports
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import itertools
 from pathlib import Path
 
 from transduce.cli.declaring import argument, option
-from transduce.cli.options import TrainedRun
+from transduce.cli.options import LanguageOptions, TrainedRun
 from transduce.errors import BadInput
 
 EXAMPLES = """
@@ -26,6 +26,7 @@ def figures(
     lines: int = option("How many lines of the text to search.", default=200, min=1),
     layer: int | None = option("Encoder layer, from 1. Default: the strongest above the middle."),
     out: Path | None = option("Folder for the pictures and numbers.", "--out", "-o"),
+    languages: LanguageOptions,
 ) -> None:
     """Draw the paper's Figures 3 to 5: distant words, pronouns, and heads with different jobs.
 
@@ -45,4 +46,11 @@ def figures(
         if not given:
             raise BadInput(f"{text} is empty: expected one sentence per line")
     require_folder(out, "figures")
-    show(draw(run, given, console_progress(), search=text is not None, layer=layer), out)
+    found = draw(
+        *(run, given, console_progress()),
+        search=text is not None,
+        layer=layer,
+        to=languages.to,
+        source=languages.from_,
+    )
+    show(found, out)

@@ -10,7 +10,7 @@ from transduce.checkpoints.checkpoint import load_model, weights_of, write_tenso
 from transduce.config import ModelConfig
 from transduce.errors import BadInput
 from transduce.interop.export.support import MARIAN
-from transduce.interop.marian import to_marian
+from transduce.interop.marian import PAIRS, to_marian
 from transduce.runs.arrays import KEY
 from transduce.runs.folder import SUBWORDS, RunConfig
 from transduce.subwords import BOS, EOS, PAD, SPECIAL, UNK, Codec, Coder, SentencePiece
@@ -119,6 +119,7 @@ def _tokenizer_config(tokenizer_class: str, config: RunConfig) -> dict[str, Any]
         "clean_up_tokenization_spaces": False,
         "source_lang": source,
         "target_lang": target,
+        **({PAIRS: [list(pair) for pair in config.pairs]} if config.pairs else {}),
     }
 
 

@@ -32,7 +32,8 @@ __all__ = ["import_model"]
 def import_model(folder: Path, run: Path, *, languages: str | None = None) -> RunConfig:
     """Make a run from a folder, completely or not at all; return its settings.
 
-    The languages are those given ("en-de"), else the folder's, else src and tgt. The folder's
+    The languages are those given ("en-de"), else the folder's, else src and tgt. A model of several
+    pairs of languages keeps all of them, unless one is given. The folder's
     `num_beams` and `length_penalty` become search settings.
     """
     if os.path.lexists(run):
@@ -44,6 +45,7 @@ def import_model(folder: Path, run: Path, *, languages: str | None = None) -> Ru
         train=TrainConfig(joint=imported.codec.joint, subwords=imported.codec.kind),
         search=imported.search,
         languages=guess_languages("", "", languages) if languages else imported.languages,
+        pairs=() if languages else imported.pairs,
         preset="imported",
         weights=f"imported from {folder.resolve().name}",
         versions={
@@ -78,4 +80,6 @@ def _read_marian(folder: Path) -> Imported:
         logits_bias=bool(tensors[LOGITS_BIAS].any()),
     )
     weights = from_marian(model, tensors)
-    return Imported(model, settings.search(), codec, weights, settings.languages())
+    return Imported(
+        model, settings.search(), codec, weights, settings.languages(), settings.pairs()
+    )

@@ -63,6 +63,7 @@ class Imported:
     codec: Codec
     weights: dict[str, Tensor]
     languages: tuple[str, str]
+    pairs: tuple[tuple[str, str], ...] = ()  # if there are several
 
 
 def read_fairseq(folder: Path) -> Imported:

@@ -6,9 +6,11 @@ from typing import Any, Literal, Self, cast
 
 from transduce.config import ModelConfig, SearchConfig
 from transduce.errors import BadInput, BadSetting
+from transduce.interop.marian import PAIRS
 from transduce.runs.arrays import KEY
 from transduce.settings.base import MAXIMUM
 from transduce.system.files import read_json
+from transduce.text.languages import Pair
 
 # Setting: Marian's default, and the value that our model requires.
 EXPECTED = {
@@ -165,3 +167,17 @@ class MarianSettings:
         if isinstance(source, str) and isinstance(target, str):
             return source, target
         return "src", "tgt"
+
+    def pairs(self) -> tuple[Pair, ...]:
+        """Return all pairs of languages, if our export states several."""
+        stated: Any = self.tokenizer.get(PAIRS, [])
+        pairs: list[Pair] = []
+        for pair in stated if isinstance(stated, list) else [stated]:
+            match pair:
+                case [str(source), str(target)]:
+                    pairs.append((source, target))
+                case _:
+                    raise BadInput(
+                        f"{self.folder} has {PAIRS} = {stated!r:.60}: expected pairs of languages"
+                    )
+        return tuple(pairs)
