@@ -73,9 +73,9 @@ def test_the_average_competes_with_the_means_of_checkpoints(
     run = train_small(upper_case_pairs, tmp_path / "run", ema=decay, select="auto")
     description = RunConfig.load(run).weights
     assert description is not None
-    chosen, _, losses = description.partition(", by validation loss (checkpoints averaged: ")
+    chosen, _, losses = description.partition(", by validation loss (means of the last ")
     means, _, moving = losses.removesuffix(")").partition("; moving average: ")
-    best = min(float(mean.split(": ")[1]) for mean in means.split(", "))
+    best = min(map(float, means.split("checkpoints: ")[1].split(", ")))
     assert chosen.startswith("moving average") == (float(moving) < best)
     final = load_tensors(run / "model.safetensors")
     saved = load_tensors(checkpoints(run)[-1].path / "optimizer.safetensors")

@@ -72,9 +72,12 @@ def test_a_short_run_keeps_the_weights_that_validate_best_and_reports_it(short_r
     model = load_tensors(short_run / "model.safetensors")
     assert all(torch.equal(model[name], last[name]) for name in last)
     words = RunConfig.load(short_run).weights
-    assert words.startswith("checkpoint at step 20, by validation loss (checkpoints averaged: 1: ")
-    losses = [float(part.split(": ")[1]) for part in words.split("averaged: ")[1][:-1].split(", ")]
-    assert len(losses) == 4  # of 1, 2, 3 and 4 checkpoints
+    chosen, _, compared = words.partition(", by validation loss (means of the last ")
+    assert chosen == "checkpoint at step 20"
+    counts, _, values = compared.removesuffix(")").partition(" checkpoints: ")
+    losses = [float(value) for value in values.split(", ")]
+    assert counts == "1, 2, 3, 4"
+    assert len(losses) == 4
     assert losses == sorted(losses)
 
 

@@ -46,8 +46,9 @@ def select_weights(
     losses = {length: loss(average_checkpoints(run, length)[0]) for length in lengths}
     best = min(losses, key=lambda length: losses[length])
     tensors, description = average_checkpoints(run, best)
-    compared = ", ".join(f"{length}: {value:.4f}" for length, value in losses.items())
-    compared = f"checkpoints averaged: {compared}"
+    counts = ", ".join(map(str, losses))
+    values = ", ".join(f"{value:.4f}" for value in losses.values())
+    compared = f"means of the last {counts} checkpoints: {values}"
     if moving_average:
         value = loss(moving_average)
         compared += f"; moving average: {value:.4f}"
