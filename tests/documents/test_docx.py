@@ -226,7 +226,7 @@ def test_fields_are_single_tags_and_hyperlink_fields_are_pairs() -> None:
         run("On "), field(" PAGE ", "7"), run(" see "), field(' HYPERLINK "http://x" ', "a link")
     )
     assert sources(read, data) == ["On <1/> see <2>a link</2>"]
-    assert read(data, OPTIONS).left_alone == ["1 field(s)"]
+    assert read(data, OPTIONS).left_alone == ["1 field"]
     written = translate(read, data)
     assert word_text(written)[0].split() == ["ON", "7", "SEE", "A", "LINK"]
     marks = [e.values()[0] for e in word_elements(written, "w:fldChar")]
@@ -241,7 +241,7 @@ def test_tracked_changes_stay_tracked() -> None:
         run("try."),
     )
     assert sources(read, data) == ["We <1>really </1><2/>try."]
-    assert read(data, OPTIONS).left_alone == ["1 tracked deletion(s)"]
+    assert read(data, OPTIONS).left_alone == ["1 tracked deletion"]
     written = translate(read, data)
     (inserted,), (deleted,) = word_elements(written, "w:ins"), word_elements(written, "w:del")
     assert inner_text(inserted) == "REALLY "
@@ -283,9 +283,9 @@ def test_form_controls_comments_and_formulas_are_named_as_left_alone(report: byt
     data = with_part(word_paragraph(run("Pick "), control, math), "word/comments.xml", b"<x/>")
     assert sources(read, data) == ["Pick <1/><2/>"]
     assert sorted(read(data, OPTIONS).left_alone) == [
-        "1 form control(s)",
-        "1 formula(s)",
-        "1 part(s) with comments",
+        "1 form control",
+        "1 formula",
+        "1 part with comments",
     ]
 
 

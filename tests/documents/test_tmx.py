@@ -38,8 +38,8 @@ def variants(data: bytes, unit: str) -> dict[str, bytes]:
 def test_units_without_a_translation_are_read_in_the_language_of_the_header() -> None:
     assert sources(read, TMX) == ["The <1>new <2>color</2></1> <3/>"]
     assert read(TMX, OPTIONS).left_alone == [
-        "1 unit(s) that have a translation",
-        "1 unit(s) without text in en",
+        "1 unit with a translation",
+        "1 unit without text in en",
     ]
 
 

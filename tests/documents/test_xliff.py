@@ -72,8 +72,8 @@ def test_units_of_1_2_are_trans_units_and_segments() -> None:
     ]
     assert document.units[2].where == "trans-unit 2, segment b"
     assert document.left_alone == [
-        '1 trans-unit(s) with translate="no"',
-        "3 trans-unit(s) that have a translation",
+        '1 trans-unit with translate="no"',
+        "3 trans-units with a translation",
     ]
 
 
@@ -84,8 +84,8 @@ def test_units_of_2_are_segments() -> None:
         "The <1/> <2>press</2>.",
     ]
     assert document.left_alone == [
-        '1 segment(s) with translate="no"',
-        "2 segment(s) that have a translation",
+        '1 segment with translate="no"',
+        "2 segments with a translation",
     ]
 
 

@@ -185,6 +185,7 @@ def _run(
                 counts = check_pairs(read(), settings, advance=advance, **how)
     if options.report is not None:
         write_text_file(options.report, report.to_html(name, settings, counts))
+        progress.say(f"wrote {options.report}")
     if options.json:
         tables.print_json(report.to_json(name, settings, counts))
     else:

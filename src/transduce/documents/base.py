@@ -1,6 +1,7 @@
 """The interface of all document formats."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from transduce.markup import Inline
@@ -38,3 +39,12 @@ class Document(ABC):
     @abstractmethod
     def to_bytes(self) -> bytes:
         """Return the content of the translated file; units without a target stay as they were."""
+
+
+def list_left_alone(counts: Mapping[str, int]) -> list[str]:
+    """Return the notes about what is not translated: "2 fields" of {"field(s)": 2}."""
+    return [
+        f"{count:,} {what.replace('(s)', '' if count == 1 else 's')}"
+        for what, count in counts.items()
+        if count > 0
+    ]

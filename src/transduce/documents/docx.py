@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from transduce.documents.base import Document, DocumentOptions, Unit
+from transduce.documents.base import Document, DocumentOptions, Unit, list_left_alone
 from transduce.documents.docx_parts import pack, unpack
 from transduce.documents.docx_text import Paragraph, name_of, read_paragraph
 from transduce.documents.xml import append_text, parse, serialise
@@ -71,7 +71,7 @@ class Docx(Document):
             skipped.update(
                 what for name, what in UNTRANSLATED_PARTS.items() if re.fullmatch(name, part)
             )
-        self.left_alone = [f"{count:,} {what}" for what, count in skipped.items() if count > 0]
+        self.left_alone = list_left_alone(skipped)
 
     def to_bytes(self) -> bytes:
         """Return the file with the translations; other parts stay as they are."""

@@ -10,7 +10,7 @@ ut) as single tags. Text inside codes (sub) is not translated.
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from transduce.documents.base import Document, DocumentOptions, Unit
+from transduce.documents.base import Document, DocumentOptions, Unit, list_left_alone
 from transduce.documents.xml import (
     LANG,
     SINGLE,
@@ -66,7 +66,7 @@ class Tmx(Document):
             if original is None:
                 skipped[f"unit(s) without text in {source}"] += 1
             elif not options.overwrite and has_text(self._variant(variants, target)):
-                skipped["unit(s) that have a translation"] += 1
+                skipped["unit(s) with a translation"] += 1
             else:
                 self._add(original, f"unit {printable(unit.get('tuid') or str(number))}")
         if present and source not in present:
@@ -75,7 +75,7 @@ class Tmx(Document):
                 f"no unit of the TMX document has text in {source}, from which the model "
                 f"translates; its languages are: {names}"
             )
-        self.left_alone = [f"{count:,} {what}" for what, count in skipped.items()]
+        self.left_alone = list_left_alone(skipped)
 
     def to_bytes(self) -> bytes:
         """Return the file with the translations as variants of their units."""

@@ -19,7 +19,7 @@ from abc import abstractmethod
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from transduce.documents.base import Document, DocumentOptions, Unit
+from transduce.documents.base import Document, DocumentOptions, Unit, list_left_alone
 from transduce.documents.xml import (
     LANG,
     SINGLE,
@@ -82,7 +82,7 @@ class Xliff(Document):
         self._places: list[tuple[_Element, _Element, Content]] = []
         self._skipped: Counter[str] = Counter()
         self.read_units(root)
-        self.left_alone = [f"{count:,} {what}" for what, count in self._skipped.items() if count]
+        self.left_alone = list_left_alone(self._skipped)
 
     @abstractmethod
     def read_units(self, root: "_Element") -> None:
@@ -171,7 +171,7 @@ class Xliff1(Xliff):
                 filled = {mid for mid, mark in marks.items() if has_text(mark)}
                 done = segments.keys() <= filled
         if done and not self._options.overwrite:
-            self._skipped["trans-unit(s) that have a translation"] += 1
+            self._skipped["trans-unit(s) with a translation"] += 1
             return
         where = f"trans-unit {printable(unit.get('id', ''))}"
         for mid, segment in segments.items():
@@ -266,7 +266,7 @@ class Xliff2(Xliff):
         state = segment.get("state", "initial")
         is_copy = state == "initial" and target is not None and text_of(target) == text_of(source)
         if (state in DONE_2 or (has_text(target) and not is_copy)) and not self._options.overwrite:
-            self._skipped["segment(s) that have a translation"] += 1
+            self._skipped["segment(s) with a translation"] += 1
             return
         where = f"unit {printable(unit.get('id', ''))}, segment {segment.get('id') or number}"
         self._add(segment, source, read_content(source, self._role), printable(where))
