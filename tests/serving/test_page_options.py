@@ -28,11 +28,17 @@ TERMS = [
     {"source": "dog", "target": "Hund", "found": True},
     {"source": "tree", "target": "Gehölz", "found": False},
 ]
+SPANS = [
+    {"text": "{n}", "placed": "repeated"},
+    {"text": "%s", "placed": "copied"},
+    {"text": "%d", "placed": "aligned"},
+]
 REASONS = [
     "Repetition: 'hund' 3 times in a row",
     "Numbers not in the output: 584",
     "Too short: 9 characters where about 40 are usual",
     "Missing term: “Gehölz” for “tree”",
+    "“{n}” is repeated",
 ]
 
 
@@ -60,7 +66,7 @@ def doubt_first(route: "Route") -> None:
     """Translate, and doubt the first sentence."""
     answer = route.fetch().json()
     first = answer["paragraphs"][0]["segments"][0]
-    first["flags"], first["terms"] = FLAGS, TERMS
+    first["flags"], first["terms"], first["spans"] = FLAGS, TERMS, SPANS
     first["candidates"][0]["text"] = "Der Hund Hund Hund."
     first["candidates"][2]["text"] = ""
     route.fulfill(json=answer)

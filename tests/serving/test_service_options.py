@@ -126,6 +126,19 @@ def test_words_are_kept_as_the_library_does(app: FastAPI, served: ServedModel) -
     assert "fish" in answer["text"]
 
 
+def test_spans_are_reported_with_their_sentences(app: FastAPI, served: ServedModel) -> None:
+    lines = ["{a} dog sees %s. the man {b}.", "one <b>{c} bird</b>. a fish."]
+    answer = translated(app, text="\n".join([*lines, "a dog."]))
+    found = [segment["spans"] for segment in segments(answer)]
+    assert [[span["text"] for span in spans] for spans in found] == [
+        *(["{a}", "%s"], ["{b}"], ["{c}"], [])
+    ]
+    expected = [span.to_json() for t in served.translator.translate(lines) for span in t.spans]
+    assert [span for spans in found for span in spans] == expected
+    html = translated(app, text="<p>one {c} bird.</p>", format="html")
+    assert [span["text"] for span in segments(html)[0]["spans"]] == ["{c}"]
+
+
 @pytest.mark.parametrize(
     ("keep", "expected"),
     [

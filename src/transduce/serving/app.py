@@ -217,7 +217,7 @@ def _answer(model: ServedModel, translated: TranslatedText, start: float) -> Res
 
 def _html_answer(model: ServedModel, translated: TranslatedHtml, start: float) -> Response:
     units = [
-        [TranslatedSentence("", unit.source, unit.candidates, unit.terms, unit.flags)]
+        [TranslatedSentence("", unit.source, unit.candidates, unit.terms, unit.flags, unit.spans)]
         for unit in translated.translations
     ]
     return _lines_answer(model, translated.text, units, start)

@@ -129,6 +129,16 @@ class GuardFlag(BaseModel):
     detail: str
 
 
+class PlacedSpan(BaseModel):
+    """A placeholder, address or other part of a text that the translation keeps."""
+
+    text: str
+    placed: str = Field(
+        description="copied, aligned (placed by word alignment), or worth a look: repeated, joined "
+        "with a letter or digit, or reordered"
+    )
+
+
 class Segment(BaseModel):
     """A sentence and its translations."""
 
@@ -137,6 +147,7 @@ class Segment(BaseModel):
     candidates: list[Candidate] = Field(description="best first")
     terms: list[UsedTerm] = Field(description="of the glossary")
     flags: list[GuardFlag] = Field(description="what is suspicious about the best candidate")
+    spans: list[PlacedSpan] = Field(description="in the order of the source")
 
 
 class Paragraph(BaseModel):
@@ -154,13 +165,6 @@ class TranslateAnswer(BaseModel):
     paragraphs: list[Paragraph] = Field(description="one per line")
 
 
-class PlacedSpan(BaseModel):
-    """A placeholder, tag or address that a translation has in another way than the text."""
-
-    text: str
-    placed: str = Field(description="repeated, joined with a letter or digit, or reordered")
-
-
 class Remark(BaseModel):
     """A text of a document whose translation is worth a look."""
 
@@ -168,7 +172,7 @@ class Remark(BaseModel):
     source: str
     text: str = Field(description="its translation")
     terms: list[UsedTerm] = Field(description="terms whose translation it lacks")
-    spans: list[PlacedSpan]
+    spans: list[PlacedSpan] = Field(description="repeated, joined or reordered ones")
     flags: list[GuardFlag]
 
 

@@ -269,7 +269,8 @@ def finished_sentences(
     """
     if text.protected.elements:
         whole = checked(text, join_marked(text, codec, language, align=False))
-        return [TranslatedSentence("", text.text, whole.candidates, whole.terms, whole.flags)]
+        marks = whole.terms, whole.flags, whole.spans
+        return [TranslatedSentence("", text.text, whole.candidates, *marks)]
     join_all = join_sentences if text.is_plain else _sentences_with_spans
     return [
         dataclasses.replace(
@@ -287,6 +288,8 @@ def _sentences_with_spans(
     text: SegmentedText, codec: Codec, language: str
 ) -> list[TranslatedSentence]:
     spans, space = text.protected.spans, separator(language)
+    numbers = (number for number, span in enumerate(spans) if isinstance(span, str))
+    placed = dict(zip(numbers, _placed_spans(text, _joined(text, 0, space)[0]), strict=False))
     several = len(text.sentences) > 1
     translated = []
     for index, sentence in enumerate(text.sentences):
@@ -305,5 +308,7 @@ def _sentences_with_spans(
         before = text.sentences[index - 1].finished[0].text.rstrip() if index else ""
         after = sentence.finished[0].text.strip()
         gap = _gap(sentence, before, after, space, spans) if index else ""
-        translated.append(TranslatedSentence(gap, restore(sentence.text, spans), tuple(candidates)))
+        own = tuple(placed[number] for number in stand_ins(sentence.text) if number in placed)
+        source = restore(sentence.text, spans)
+        translated.append(TranslatedSentence(gap, source, tuple(candidates), spans=own))
     return translated

@@ -75,8 +75,9 @@ class TranslatedSentence:
     gap: str  # the white space before its translation
     source: str
     candidates: tuple[Candidate, ...]
-    terms: tuple[UsedTerm, ...] = ()  # of the best candidate, like the flags
+    terms: tuple[UsedTerm, ...] = ()  # of the best candidate, like the flags and spans
     flags: tuple[Flag, ...] = ()
+    spans: tuple[PlacedSpan, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the sentence as a JSON object."""
@@ -86,6 +87,7 @@ class TranslatedSentence:
             "candidates": [candidate.to_json() for candidate in self.candidates],
             "terms": [term.to_json() for term in self.terms],
             "flags": [flag.to_json() for flag in self.flags],
+            "spans": [span.to_json() for span in self.spans],
         }
 
 

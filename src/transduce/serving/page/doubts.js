@@ -23,10 +23,11 @@ function capitalised(text) {
 export function doubtsOf({ flags = [], terms = [], spans = [] }) {
   const reasons = flags.map(({ kind, detail }) => capitalised(REASONS[kind]?.(detail) ?? detail));
   const missing = terms.filter(({ found }) => !found);
+  const doubtful = spans.filter(({ placed }) => placed in SPANS);
   return [
     ...reasons,
     ...missing.map(({ source, target }) => `Missing term: “${target}” for “${source}”`),
-    ...spans.map(({ text, placed }) => `“${text}” ${SPANS[placed]}`),
+    ...doubtful.map(({ text, placed }) => `“${text}” ${SPANS[placed]}`),
   ];
 }
 
