@@ -42,6 +42,17 @@ def test_keys_limit_the_values() -> None:
         read("json", TEXT, keys=("body",))
 
 
+def test_identifiers_are_left_alone_unless_their_key_is_named() -> None:
+    text = (
+        '{"id": "bread", "menuId": "a-1", "type": "Type", "lang": "en", "text": "bread", '
+        '"idea": "bread", "items": [{"item_id": "b"}, {"id": "the bread"}]}'
+    )
+    document = read("json", text)
+    assert texts(document) == ["Type", "bread", "bread", "the bread"]
+    assert document.left_alone == ["4 identifiers of keys such as id"]
+    assert texts(read("json", text, keys=("id", "text"))) == ["bread", "bread", "the bread"]
+
+
 @pytest.mark.parametrize(
     ("source", "expected"),
     [

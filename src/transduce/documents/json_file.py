@@ -17,6 +17,12 @@ TOKEN = re.compile(
 )
 # Texts that are programs in ICU's message language.
 ICU = re.compile(r"\{\s*[\w.-]+\s*,\s*(?:plural|select|selectordinal)\s*,")
+# Without --keys, such values of such keys are for programs. In files of texts for a program, the value
+# of "type" may be "Type": it is translated.
+PROGRAM_KEY = re.compile(
+    r"(?:.*[_-])?(?:ids?|uuid|guid|slug|type|lang|language|locale|href|src|class|icon)|\w*[a-z]Ids?"
+)
+IDENTIFIER = re.compile(r"[a-z0-9][a-z0-9_.:/#-]*")
 ASCII = re.compile(r"\\u00[89a-fA-F]|\\u0[1-9a-fA-F]|\\u[1-9a-fA-F]")  # escapes of other letters
 MARKS = frozenset(",:]}")
 MARKUP = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
@@ -48,11 +54,14 @@ def read(data: bytes, options: DocumentOptions) -> Document:
     text = decode(data)
     document = TextDocument(text=text, marked=data.startswith(BYTE_ORDER_MARK))
     escape = _Escape(text)
-    programs, line, counted = 0, 1, 0
+    programs, identifiers, line, counted = 0, 0, 1, 0
     for start, end, path in string_values(text):
         if options.keys and not any(_is_below(key, path) for key in options.keys):
             continue
         value = _decoded(text, start, end)
+        if not options.keys and _is_identifier(path, value):
+            identifiers += 1
+            continue
         if ICU.search(value):
             programs += 1
             continue
@@ -65,6 +74,8 @@ def read(data: bytes, options: DocumentOptions) -> Document:
         raise BadInput(f"it has no text with the keys {names}: give others with --keys")
     if programs:
         document.left_alone.append(pluralize(programs, "ICU message") + " with plural or select")
+    if identifiers:
+        document.left_alone.append(pluralize(identifiers, "identifier") + " of keys such as id")
     return document
 
 
@@ -144,6 +155,10 @@ def _is_below(key: str, path: tuple[str, ...]) -> bool:
     """Return whether a value is below a key at any depth, or below a path from the top."""
     parts = tuple(key.split("."))
     return key in path or path[: len(parts)] == parts
+
+
+def _is_identifier(path: tuple[str, ...], value: str) -> bool:
+    return bool(path and PROGRAM_KEY.fullmatch(path[-1]) and IDENTIFIER.fullmatch(value))
 
 
 def _is_valid(text: str) -> bool:
