@@ -17,8 +17,8 @@ TOKEN = re.compile(
 )
 # Texts that are programs in ICU's message language.
 ICU = re.compile(r"\{\s*[\w.-]+\s*,\s*(?:plural|select|selectordinal)\s*,")
-# Without --keys, such values of such keys are for programs. In a file of labels, the value of "type"
-# may be "Type": it is translated.
+# Without --keys, such values of such keys are for programs. In a file of labels, the value of
+# "type" may be "Type": it is translated.
 PROGRAM_KEY = re.compile(
     r"(?:.*[_-])?(?:ids?|uuid|guid|slug|type|lang|language|locale|href|src|class|icon)|\w*[a-z]Ids?"
 )
